@@ -1,0 +1,142 @@
+"""Guarded, poisoned memory: one block per run, laid out [guard][pad][payload][guard] per array.
+
+Every byte of the block that is no payload is guard, so a write anywhere between the arrays is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.case import AnyArray, hash_words
+
+ALIGN = 256
+GUARD = 4096
+POISONS = (0x5A, 0xA5)  # fill bytes of outputs and workspace; as int, float or bf16 finite and implausible
+
+Bytes = npt.NDArray[np.uint8]
+_PATTERN: Bytes = hash_words(0xDD7EE, 4096).astype("<u8").view(np.uint8)
+
+
+class Block(Protocol):
+    """Memory of a target's space; freed when it is dropped."""
+
+    @property
+    def address(self) -> int:
+        """Where it starts."""
+
+
+class Memory(Protocol):
+    """A memory space: the host's, or a device's."""
+
+    @property
+    def space(self) -> str:
+        """``host`` or ``device``."""
+
+    def allocate(self, nbytes: int) -> Block:
+        """A block of at least ``nbytes``."""
+
+    def upload(self, address: int, data: Bytes) -> None:
+        """Copy ``data`` to ``address``; complete when it returns."""
+
+    def download(self, address: int, data: Bytes) -> None:
+        """Fill ``data`` from ``address`` after all work of the space has ended."""
+
+    def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
+        """Make (address, length) ranges trap under an address sanitizer, or let them go again."""
+
+
+def poison_of(round_index: int) -> int:
+    """The fill byte of a run."""
+    return POISONS[round_index % len(POISONS)]
+
+
+class Arena:
+    """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect."""
+
+    def __init__(self, memory: Memory, sizes: Mapping[str, int], round_index: int) -> None:
+        self._memory = memory
+        self._spans: dict[str, slice] = {}
+        self._gaps: list[tuple[str, slice]] = []
+        cursor, start, before = ALIGN * (round_index % 7), 0, ""
+        for name, nbytes in sizes.items():
+            at = -(-(cursor + GUARD) // ALIGN) * ALIGN
+            self._gaps.append((before, slice(start, at)))
+            self._spans[name] = slice(at, at + nbytes)
+            before, start = name, at + nbytes
+            cursor = start + GUARD
+        self._gaps.append((before, slice(start, cursor)))
+        self._block = memory.allocate(cursor + ALIGN)
+        self._base = -(-self._block.address // ALIGN) * ALIGN
+        self._image: Bytes = np.empty(cursor, np.uint8)
+        self._after: Bytes = self._image
+        for _, gap in self._gaps:
+            self._image[gap] = _PATTERN[: gap.stop - gap.start]
+
+    def has(self, name: str) -> bool:
+        """True where the block holds an array of this name."""
+        return name in self._spans
+
+    def address(self, name: str) -> int:
+        """Where the payload stands; 0 (null) where it is empty or there is none."""
+        span = self._spans.get(name, slice(0, 0))
+        return self._base + span.start if span.stop > span.start else 0
+
+    def view(self, name: str, dtype: npt.DTypeLike = np.uint8, shape: tuple[int, ...] = (-1,)) -> AnyArray:
+        """The staged payload, writable until `seal`."""
+        staged: AnyArray = self._image[self._spans[name]].view(dtype).reshape(shape)
+        return staged
+
+    def fill(self, name: str, byte: int) -> None:
+        """Stage a payload of one byte value."""
+        self._image[self._spans[name]] = byte
+
+    def seal(self) -> None:
+        """Copy everything staged, guards included, into the target's memory."""
+        self._memory.upload(self._base, self._image)
+
+    def poke(self, name: str, offset: int, data: AnyArray) -> None:
+        """Write ``data`` at a byte offset of a sealed payload."""
+        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        start = self._spans[name].start + offset
+        self._image[start : start + raw.size] = raw
+        self._memory.upload(self._base + start, raw)
+
+    def forbid(self, forbidden: bool) -> None:
+        """While the target runs: an address sanitizer, where one is loaded, traps on the guards."""
+        ranges = [(self._base + gap.start, gap.stop - gap.start) for _, gap in self._gaps]
+        self._memory.forbid(ranges, forbidden)
+
+    def fetch(self) -> None:
+        """Bring the block back."""
+        self._after = np.empty_like(self._image)
+        self._memory.download(self._base, self._after)
+
+    def read(self, name: str, dtype: Any, shape: tuple[int, ...]) -> AnyArray:
+        """The payload as the target left it (a view of what was fetched)."""
+        left: AnyArray = self._after[self._spans[name]].view(dtype).reshape(shape)
+        return left
+
+    def changed(self, name: str) -> bool:
+        """True where the payload's bytes are not those staged."""
+        span = self._spans[name]
+        return not np.array_equal(self._after[span], self._image[span])
+
+    def guard_hits(self) -> tuple[str, ...]:
+        """One line per damaged guard, naming the nearest array."""
+        return tuple(
+            self._describe(before, gap)
+            for before, gap in self._gaps
+            if not np.array_equal(self._after[gap], self._image[gap])
+        )
+
+    def _describe(self, before: str, gap: slice) -> str:
+        bad = np.flatnonzero(self._after[gap] != self._image[gap])
+        first, last, length = int(bad[0]), int(bad[-1]), gap.stop - gap.start
+        if before and first < length - 1 - last:
+            return f"{before}: {bad.size} bytes changed from {first} bytes past its end"
+        after = next((n for n, span in self._spans.items() if span.start == gap.stop), before)
+        return f"{after}: {bad.size} bytes changed up to {length - last} bytes before its start"

@@ -1,0 +1,113 @@
+"""A case: one replayable unit of inputs, expected outputs, flags and comparison policy.
+
+Arrays are plain NumPy arrays, or values that are computed instead of stored: a `Recipe` (a counter-based
+integer hash) or a `Patched` recipe (some rows replaced). Both materialise to the same bits on every
+machine and NumPy release, so large KV pools cost a few bytes in a fixture file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+AnyArray = npt.NDArray[Any]
+RecipeKind = Literal["bytes", "unit_bf16"]
+Policy = Literal["exact", "attention"]
+Validity = Literal["valid", "invalid"]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def hash_words(seed: int, count: int) -> npt.NDArray[np.uint64]:
+    """``count`` 64-bit words: word i = splitmix64 finaliser of seed + (i + 1) * golden ratio (mod 2^64)."""
+    x = np.arange(1, count + 1, dtype=np.uint64)
+    x *= _GOLDEN
+    x += np.uint64(seed % 2**64)
+    x ^= x >> np.uint64(30)
+    x *= np.uint64(0xBF58476D1CE4E5B9)
+    x ^= x >> np.uint64(27)
+    x *= np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(31)
+    return x
+
+
+def small_integer_bf16(values: AnyArray, shift: int) -> npt.NDArray[np.uint16]:
+    """bf16 bits of ``values / 2**shift`` for integers of at most 8 significant bits (exact)."""
+    scaled = np.ldexp(values.astype(np.float32), -shift)
+    return (scaled.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An array whose element i comes from byte i of the hash of ``seed``.
+
+    ``bytes``: uint8, the byte itself. ``unit_bf16``: bf16 bits of (byte - 128) / 128, in [-1, 1).
+    """
+
+    kind: RecipeKind
+    seed: int
+    shape: tuple[int, ...]
+
+    def materialize(self) -> AnyArray:
+        count = int(np.prod(self.shape, dtype=np.int64))
+        raw = hash_words(self.seed, (count + 7) // 8).astype("<u8").view(np.uint8)[:count]
+        if self.kind == "bytes":
+            return raw.reshape(self.shape).copy()
+        table = small_integer_bf16(np.arange(256) - 128, 7)
+        return table[raw].reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Patched:
+    """A recipe seen as rows of its last axis, with ``rows`` (rising int64) replaced by ``values`` [n, R]."""
+
+    base: Recipe
+    rows: npt.NDArray[np.int64]
+    values: AnyArray
+
+    def materialize(self) -> AnyArray:
+        array = self.base.materialize()
+        array.reshape(-1, array.shape[-1])[self.rows] = self.values
+        return array
+
+    @classmethod
+    def difference(cls, base: Recipe, array: AnyArray) -> Patched:
+        """The patch that turns ``base`` into ``array`` (same shape and dtype)."""
+        before = base.materialize().reshape(-1, array.shape[-1])
+        after = np.ascontiguousarray(array).reshape(-1, array.shape[-1])
+        rows = np.flatnonzero((before != after).any(axis=1))
+        return cls(base, rows.astype(np.int64), after[rows].copy())
+
+
+Value = AnyArray | Recipe | Patched
+
+
+def materialize(value: Value) -> AnyArray:
+    """The plain array of a value."""
+    return value if isinstance(value, np.ndarray) else value.materialize()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One replayable unit.
+
+    ``inputs`` and ``expected`` are keyed by the contract's array names. Expected attention outputs are
+    ``out`` and ``lse`` with what their allowance needs beside them: ``out_m``, ``lse_d`` (float32) and
+    ``visible`` (int32); see `harness.compare`. ``notes`` are numbers that the generator proved.
+    """
+
+    case_id: str
+    kernel: str
+    family: str
+    flags: tuple[str, ...]
+    policy: Policy
+    validity: Validity
+    seed: int
+    inputs: Mapping[str, Value]
+    scalars: Mapping[str, int | float]
+    expected: Mapping[str, Value]
+    notes: Mapping[str, float] = field(default_factory=dict)

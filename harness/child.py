@@ -1,0 +1,184 @@
+"""One worker process as its supervisor sees it: spawned, spoken to with a deadline, buried with a reason."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness import wire
+from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
+from harness.observation import Job, Observation
+from harness.results import Outcome, TargetInfo
+from harness.targets import worker_environment
+from harness.targets.base import Options
+
+LOG_CAP = 1 << 16  # bytes of a worker's output that are kept, the last ones
+START_TIMEOUT = 120.0
+# Lines of a sanitizer that say what it found; the last lines of its reports say nothing.
+_FINDINGS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "SUMMARY: ")
+_ERRORS = {"usage": UsageProblem, "environment": EnvironmentProblem}
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a worker, or a case that it could not run. ``replace``: another worker is needed."""
+
+    outcome: Outcome
+    message: str
+    replace: bool = True
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a worker's target says about itself."""
+
+    info: TargetInfo
+    facts: dict[str, str]
+
+
+class Child:
+    """A worker with its target open.
+
+    UsageProblem, EnvironmentProblem, HarnessError where the target cannot be opened.
+    """
+
+    def __init__(self, target: str, options: Options) -> None:
+        work_read, self._work = os.pipe()
+        self._result, result_write = os.pipe()
+        log_read, log_write = os.pipe()
+        self._log_fd, self._log = log_read, bytearray()
+        self._logs = [log_read]  # empty once the worker has closed its output
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "harness.worker", str(work_read), str(result_write)],
+                stdin=subprocess.DEVNULL,
+                stdout=log_write,
+                stderr=log_write,
+                pass_fds=(work_read, result_write),
+                start_new_session=True,
+                env=_environment(target),
+            )
+        finally:
+            for fd in (work_read, result_write, log_write):
+                os.close(fd)
+        os.set_blocking(self._log_fd, False)
+        self.hello = self._greet(target, options)
+
+    def send(self, job: Job, repeat: int) -> None:
+        """Hand over a job. A worker that is gone shows in `result`."""
+        self._quietly(lambda: wire.send_job(self._work, job, repeat))
+
+    def result(self, seconds: float) -> Observation | Death:
+        """Wait until ``seconds`` from now for what became of the job."""
+        frame = self._frame(seconds)
+        if isinstance(frame, Death):
+            return frame
+        message, payload = frame
+        kind, text = message.get("error"), str(message.get("message", ""))
+        if kind == "case":
+            return Death(Outcome.HARNESS_ERROR, text, replace=False)
+        if kind == "device":
+            return Death(Outcome.CRASH, f"device fault: {text}")
+        try:
+            return wire.read_observation(message, payload)
+        except wire.WireError as error:
+            self.kill()
+            return Death(Outcome.CRASH, f"the worker's answers are damaged: {error}")
+
+    def kill(self) -> None:
+        """End the process and everything it started, now."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Let the worker end; kill it where it does not."""
+        for fd in (self._work, self._result):
+            os.close(fd)
+        try:
+            self._process.wait(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        os.close(self._log_fd)
+
+    def _greet(self, target: str, options: Options) -> Hello:
+        self._quietly(lambda: wire.send(self._work, {"target": target, "options": asdict(options)}))
+        frame = self._frame(START_TIMEOUT)
+        if not isinstance(frame, Death) and "error" not in frame[0]:
+            info = frame[0]["info"]
+            info = TargetInfo(**{**info, "capabilities": tuple(info["capabilities"])})
+            return Hello(info, frame[0]["facts"])
+        self.kill()
+        self.close()
+        if isinstance(frame, Death):
+            raise EnvironmentProblem(f"target {target} cannot be opened: {frame.message}")
+        raise _ERRORS.get(frame[0]["error"], HarnessError)(frame[0]["message"])
+
+    def _frame(self, seconds: float) -> tuple[wire.Message, bytearray] | Death:
+        deadline = time.monotonic() + seconds
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._result, *self._logs], [], [], left)
+            if self._log_fd in ready:
+                self._drain()
+            if self._result in ready:
+                try:
+                    return wire.receive(self._result)
+                except (wire.EndOfStream, wire.WireError, OSError):
+                    return self._end()
+            if not ready:
+                self.kill()
+                return Death(Outcome.TIMEOUT, f"no answer within {seconds:g} s; the worker was killed")
+
+    def _end(self) -> Death:
+        """The process closed its end: say how it died, and what it last wrote."""
+        try:
+            code = self._process.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return Death(Outcome.CRASH, "the worker closed its channel and was killed" + self._tail())
+        if code < 0:
+            return Death(Outcome.CRASH, f"killed by {signal.Signals(-code).name}" + self._tail())
+        return Death(Outcome.CRASH, f"the worker exited with code {code}" + self._tail())
+
+    def _drain(self) -> None:
+        """Take in what the worker wrote so far."""
+        while self._logs:
+            try:
+                data = os.read(self._log_fd, 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                self._logs.clear()
+            self._log += data
+            del self._log[:-LOG_CAP]
+
+    def _tail(self) -> str:
+        self._drain()
+        lines = [line.strip() for line in self._log.decode("utf-8", "replace").splitlines() if line.strip()]
+        findings = [line for line in lines if any(mark in line for mark in _FINDINGS)]
+        shown = findings[-3:] or lines[-6:]
+        return f"; last output: {' | '.join(shown)[-600:]}" if shown else ""
+
+    def _quietly(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError:
+            return
+
+
+def _environment(target: str) -> dict[str, str]:
+    """This environment, with this package importable and one thread per numeric library."""
+    root = str(Path(__file__).resolve().parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    threads = {name: os.environ.get(name, "1") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
+    return {**os.environ, **threads, **worker_environment(target), "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,83 @@
+"""The command line: one verb per file, loaded when it is called. Exit codes are made here and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from harness.errors import EnvironmentProblem, FixtureError, HarnessError, UsageProblem
+
+EXIT_PASS, EXIT_CONFORMANCE, EXIT_USAGE, EXIT_FIXTURE, EXIT_ENVIRONMENT = 0, 1, 2, 3, 4
+EXIT_REGRESSION, EXIT_HARNESS = 5, 6
+
+# verb -> (module of the same name in this package, one line for --help)
+VERBS = {
+    "gen-refs": ("gen_refs", "Write a fixture set with the NumPy references."),
+    "verify": ("verify", "Replay a fixture set against a target and report."),
+    "lint": ("lint", "Check that a fixture set is whole and that its cases can fail."),
+    "list": ("list", "List cases, families or flags."),
+    "show": ("show", "Print one case with its tree."),
+    "report": ("report", "Render results.json again."),
+}
+
+
+class _Verbs(click.Group):
+    """A group that imports a verb's module only when that verb runs, so that --help stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"harness.cli.{VERBS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, line) for verb, (_, line) in VERBS.items()])
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="ddtree-harness", prog_name="harness")
+def cli() -> None:
+    """Prove draft-tree CUDA kernels right, and time them, without the model.
+
+    \b
+    harness gen-refs                              write fixtures/standard
+    harness verify fixtures/smoke --target cpu    replay them, write reports/
+    harness show fixtures/smoke --case ID         look at one case
+
+    Exit codes: 0 all pass, 1 conformance failure, 2 usage, 3 fixture damaged or of an unknown schema,
+    4 environment unusable (no GPU, no compiler, no library), 5 performance regression, 6 harness error.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the CLI and exit with the documented code; one line on stderr for every failure."""
+    try:
+        code = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("harness: interrupted", err=True)
+        sys.exit(130)
+    except UsageProblem as error:
+        _fail(error, EXIT_USAGE)
+    except FixtureError as error:
+        _fail(error, EXIT_FIXTURE)
+    except EnvironmentProblem as error:
+        _fail(error, EXIT_ENVIRONMENT)
+    except HarnessError as error:
+        _fail(error, EXIT_HARNESS)
+    sys.exit(code if isinstance(code, int) else EXIT_PASS)
+
+
+def _fail(error: Exception, code: int) -> None:
+    click.echo(f"harness: {error}", err=True)
+    sys.exit(code)

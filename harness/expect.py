@@ -1,0 +1,36 @@
+"""Expected outputs of a case, by the references, in the form that is stored and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+import references
+from harness.case import AnyArray, Patched, Recipe, Value, materialize
+
+_FLOATS = ("out", "out_m", "lse", "lse_d")  # float64 in the references, float32 (wider than bf16) here
+
+
+def run_reference(
+    kernel: str, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]
+) -> dict[str, AnyArray]:
+    """The reference's outputs, as it returns them. Raises ValueError for inputs that break the contract."""
+    arguments: dict[str, Any] = {name: materialize(value) for name, value in inputs.items()}
+    result: dict[str, AnyArray] = getattr(references, kernel)(**arguments, **scalars)
+    return result
+
+
+def expected_outputs(
+    kernel: str, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]
+) -> dict[str, Value]:
+    """Outputs keyed by the contract's names. A pool made from a recipe comes back as a patch of it."""
+    expected: dict[str, Value] = {}
+    for name, array in run_reference(kernel, inputs, scalars).items():
+        expected[name] = array.astype(np.float32) if name in _FLOATS else array
+    pool = inputs.get("kv")
+    if "kv" in expected and isinstance(pool, Recipe | Patched):
+        base = pool if isinstance(pool, Recipe) else pool.base
+        expected["kv"] = Patched.difference(base, materialize(expected["kv"]))
+    return expected

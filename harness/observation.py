@@ -1,0 +1,55 @@
+"""What passes between a supervisor and a target: a job (inputs only) and what was observed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.case import AnyArray, Value
+
+# Starts the message of a refusal by a target that declares what the case needs; such a run fails.
+DECLARED = "declared, but "
+
+# done: the outputs are there. refused: the target does not serve this case. failed: it said it could not.
+Status = Literal["done", "refused", "failed"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One case as a target may know it: no expected values."""
+
+    kernel: str
+    inputs: Mapping[str, Value]
+    scalars: Mapping[str, int | float]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One run of a job on fresh buffers."""
+
+    status: Status
+    message: str = ""
+    outputs: Mapping[str, AnyArray] = field(default_factory=dict)
+    malformed: tuple[str, ...] = ()  # outputs that are missing or no arrays (Python targets)
+    guard_hits: tuple[str, ...] = ()
+    mutated: tuple[str, ...] = ()
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All runs of a job. ``rounds[0]`` has every output, a later one those that differ from it in a byte."""
+
+    status: Status
+    message: str = ""
+    rounds: tuple[Mapping[str, AnyArray], ...] = ()
+    malformed: tuple[str, ...] = ()
+    guard_hits: tuple[str, ...] = ()
+    mutated: tuple[str, ...] = ()
+    seconds: float | None = None
+    absent: tuple[str, ...] = ()  # outputs that the target declares not to make
+    lse_base2: bool = False
+    poisoned: bool = False  # outputs were filled with `buffers.POISONS` before the runs
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,221 @@
+"""The truth of a run: `results.json`, from which every report is rendered.
+
+Frozen dataclasses with a versioned JSON form; relative paths, no host or user names. The JSON schema is
+``harness/results.schema.json`` and is checked in the tests. Nothing here decides or prints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from enum import StrEnum
+from functools import cache
+from math import isfinite
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from harness.errors import UsageProblem
+
+RESULTS_SCHEMA = "ddtree-results"
+RESULTS_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """The verdict on one case."""
+
+    PASS = "PASS"
+    WRONG_VALUES = "WRONG_VALUES"
+    WRONG_SHAPE = "WRONG_SHAPE"
+    UNWRITTEN = "UNWRITTEN"
+    GUARD_HIT = "GUARD_HIT"
+    INPUT_MUTATED = "INPUT_MUTATED"
+    NONDETERMINISTIC = "NONDETERMINISTIC"
+    CRASH = "CRASH"
+    TIMEOUT = "TIMEOUT"
+    BUILD_ERROR = "BUILD_ERROR"
+    UNSUPPORTED = "UNSUPPORTED"
+    WAIVED = "WAIVED"
+    XPASS = "XPASS"
+    NOT_RUN = "NOT_RUN"
+    HARNESS_ERROR = "HARNESS_ERROR"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first wrong element: where, and what was expected and got (as text, exact)."""
+
+    array: str
+    index: tuple[int, ...]
+    expected: str
+    got: str
+    wrong: int  # wrong elements in this array
+    total: int  # elements in this array
+
+
+@dataclass(frozen=True)
+class TreePicture:
+    """What a report draws for a failed case: one request's tree with expected and actual path."""
+
+    request: int
+    parent: tuple[int, ...]
+    token: tuple[int, ...]
+    expected_path: tuple[int, ...]
+    actual_path: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case of a run."""
+
+    case_id: str
+    kernel: str
+    family: str
+    flags: tuple[str, ...]
+    outcome: Outcome
+    policy: str
+    message: str  # one line: why, empty when PASS
+    share: float | None  # largest share of an allowance used; None where every output is exact
+    seconds: float | None  # one call of the target; event time on cuda
+    reproduce: str  # the command that replays this case alone
+    mismatch: Mismatch | None = None
+    tree: TreePicture | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)  # B, N, L, K, ... where the kernel has them
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """When and how."""
+
+    time: str  # ISO 8601, UTC
+    command: str
+    suite: str
+    fixtures: str
+    harness_version: str
+    contract_version: str
+    fixture_hash: str
+    seconds: float
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """On what. Values are text; keys are shown as they are."""
+
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TargetInfo:
+    """Which implementation."""
+
+    name: str  # as given on the command line
+    kind: str  # reference | library | python
+    description: str
+    memory: str  # host | device
+    timing: str  # "event" | "emulated" | "host clock"
+    capabilities: tuple[str, ...]
+    library_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """One verify."""
+
+    run: RunInfo
+    environment: Environment
+    target: TargetInfo
+    planned: int
+    cases: tuple[CaseResult, ...]
+    flags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # meaning of every flag in `cases`
+    notes: tuple[str, ...] = ()
+    exit_code: int | None = None  # what the command exits with; None where no command decided
+    exit_reason: str = ""  # one line: why, where the exit code alone does not say it
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Cases by outcome, every outcome named."""
+        counted = Counter(case.outcome for case in self.cases)
+        return {str(outcome): counted.get(outcome, 0) for outcome in Outcome}
+
+    def to_json(self) -> str:
+        """The JSON text of ``results.json``, keys in a fixed order, ending with a newline."""
+        body = {
+            "schema": RESULTS_SCHEMA,
+            "schema_version": RESULTS_VERSION,
+            "run": asdict(self.run),
+            "environment": dict(self.environment.facts),
+            "target": asdict(self.target),
+            "planned": self.planned,
+            "totals": self.totals,
+            "exit_code": self.exit_code,
+            "exit_reason": self.exit_reason,
+            "notes": list(self.notes),
+            "flags": {name: dict(meaning) for name, meaning in self.flags.items()},
+            "cases": [asdict(case) for case in self.cases],
+        }
+        return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load_results(path: Path) -> Results:
+    """Read ``results.json``. Raises UsageProblem where it is not one of a known major version, or damaged."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageProblem(f"{path}: not a readable results file ({error}); run `harness verify`") from error
+    if not isinstance(body, dict) or body.get("schema") != RESULTS_SCHEMA:
+        raise UsageProblem(f"{path}: not a {RESULTS_SCHEMA} file; give a results.json of `harness verify`")
+    if body.get("schema_version") != RESULTS_VERSION:
+        raise UsageProblem(
+            f"{path}: schema version {body.get('schema_version')}, this harness reads {RESULTS_VERSION}"
+        )
+    try:
+        return _from_body(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageProblem(f"{path}: damaged results file ({error!r}); run `harness verify` again") from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _from_body(body: Mapping[str, Any]) -> Results:
+    derived = ("schema", "schema_version", "totals")
+    fields = {name: value for name, value in body.items() if name not in derived}
+    results: Results = _build(Results, {**fields, "environment": {"facts": body["environment"]}})
+    if body["totals"] != results.totals:
+        raise ValueError("the totals are not those of the cases")
+    return results
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _build(kind: Any, value: Any) -> Any:
+    """``value``, as JSON gives it, as an object of the annotation ``kind``; raises where it is not one."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is Any or (origin is UnionType and value is None):
+        return value
+    if origin is UnionType:
+        return _build(inner[0], value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_build(inner[0], item) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {name: _build(inner[1], item) for name, item in value.items()}
+    if is_dataclass(kind) and isinstance(value, dict):
+        made: Any = kind
+        hints = _hints(made)
+        if unknown := value.keys() - hints.keys():
+            raise ValueError(f"unknown {', '.join(sorted(unknown))}")
+        return made(**{name: _build(hint, value[name]) for name, hint in hints.items()})
+    if kind is Outcome:
+        return Outcome(value)
+    if type(value) is kind or (kind is float and type(value) is int):
+        if kind is float and not isfinite(value):
+            raise ValueError(f"{value} is not a finite number")
+        return value
+    raise TypeError(f"{str(value)[:40]!r} where a {getattr(kind, '__name__', kind)} belongs")

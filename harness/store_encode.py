@@ -1,0 +1,140 @@
+"""How a case becomes bytes: the encoding of its values, its text columns and its two hashes.
+
+Encodings of a value: *plain* (the array), *recipe* (kind, seed, shape) and *patched* (a recipe with some rows
+replaced). ``payload_sha256`` is over what is equal on every machine; ``integrity_sha256`` over everything. A
+recipe is hashed as what it is, not as the bytes it makes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.case import AnyArray, Case, Patched, Recipe, RecipeKind, Value
+from harness.contract import KERNELS
+from harness.errors import HarnessError
+
+Role = Literal["input", "expected"]
+ROLES: tuple[Role, ...] = get_args(Role)
+ABSENT, PLAIN, RECIPE, PATCHED = range(4)
+RECIPE_KINDS: tuple[RecipeKind, ...] = get_args(RecipeKind)
+RECIPE_DTYPES: dict[RecipeKind, np.dtype[np.generic]] = {
+    "bytes": np.dtype("u1"),
+    "unit_bf16": np.dtype("<u2"),
+}
+
+
+def _no_rows() -> npt.NDArray[np.int64]:
+    return np.empty(0, dtype="<i8")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One value. ``data`` is 1-D little-endian: a plain array, or the replaced rows of a patch."""
+
+    encoding: int
+    logical_dtype: str
+    shape: tuple[int, ...]
+    data: AnyArray
+    rows: npt.NDArray[np.int64] = field(default_factory=_no_rows)
+    recipe_kind: int = 0
+    recipe_seed: int = 0
+
+    @property
+    def is_float(self) -> bool:
+        """Whether machines may differ in the last bits (expected values only)."""
+        return self.data.dtype.kind == "f"
+
+
+def encode(kernel: str, name: str, value: Value) -> Encoded:
+    """Encode one value. HarnessError for a dtype that the schema does not know."""
+    if isinstance(value, np.ndarray):
+        return Encoded(PLAIN, logical_dtype(kernel, name, value.dtype), value.shape, _flat(value))
+    base = value if isinstance(value, Recipe) else value.base
+    dtype = RECIPE_DTYPES[base.kind]
+    kind, logical = RECIPE_KINDS.index(base.kind), logical_dtype(kernel, name, dtype)
+    if isinstance(value, Recipe):
+        return Encoded(RECIPE, logical, base.shape, np.empty(0, dtype), _no_rows(), kind, base.seed)
+    if value.values.dtype != dtype or value.values.shape != (len(value.rows), base.shape[-1]):
+        raise HarnessError(f"{kernel}/{name}: the patch does not fit its {base.kind} recipe; fix the family")
+    rows = np.ascontiguousarray(value.rows, dtype="<i8")
+    return Encoded(PATCHED, logical, base.shape, _flat(value.values), rows, kind, base.seed)
+
+
+def logical_dtype(kernel: str, name: str, dtype: np.dtype[np.generic]) -> str:
+    """What the stored numbers mean: a NumPy dtype name, or ``bfloat16`` for its bits in uint16."""
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise HarnessError(f"{kernel}/{name}: dtype {dtype} cannot be stored; fix the family")
+    bf16 = any(a.name == name and a.dtype == "bf16" for a in KERNELS[kernel].arrays)
+    return "bfloat16" if bf16 and (dtype.kind, dtype.itemsize) == ("u", 2) else dtype.name
+
+
+def _flat(array: AnyArray) -> AnyArray:
+    stored = np.dtype("u1") if array.dtype == np.bool_ else array.dtype.newbyteorder("<")
+    return np.ascontiguousarray(array).astype(stored, copy=False).reshape(-1)
+
+
+def decode(encoding: int, logical: str, shape: tuple[int, ...], data: AnyArray, rows: AnyArray,
+           kind: int, seed: int) -> Value:  # fmt: skip
+    """The value that `encode` was given, in arrays that the caller owns."""
+    if encoding == PLAIN:
+        return data.astype(np.bool_).reshape(shape) if logical == "bool" else data.reshape(shape)
+    base = Recipe(RECIPE_KINDS[kind], seed, shape)
+    return base if encoding == RECIPE else Patched(base, rows, data.reshape(len(rows), shape[-1]))
+
+
+def encode_values(case: Case) -> Iterator[tuple[Role, str, Encoded]]:
+    """Every value of a case, inputs first, by name."""
+    for role in ROLES:
+        values = case.inputs if role == "input" else case.expected
+        for name in sorted(values):
+            yield role, name, encode(case.kernel, name, values[name])
+
+
+def number_json(numbers: Mapping[str, int | float]) -> str:
+    """JSON of named numbers, sorted; a non-finite number as text, so that every JSON reader copes."""
+    plain = {
+        name: (item if math.isfinite(item) else str(item))
+        for name, number in sorted(numbers.items())
+        for item in [number.item() if isinstance(number, np.generic) else number]
+    }
+    return json.dumps(plain, separators=(",", ":"))
+
+
+def parse_number_json(text: str) -> dict[str, int | float]:
+    """The inverse of `number_json`; ValueError for anything else."""
+    body = json.loads(text)
+    return {name: float(number) if isinstance(number, str) else number for name, number in body.items()}
+
+
+def case_hashes(case: Case, values: list[tuple[Role, str, Encoded]]) -> tuple[str, str]:
+    """``(payload_sha256, integrity_sha256)`` of a case; see docs/fixtures.md for the exact bytes."""
+    payload, rest = hashlib.sha256(), hashlib.sha256()
+    _feed(payload, case.kernel, case.policy, case.validity, json.dumps(case.flags), number_json(case.scalars))
+    for role, name, value in values:
+        floats = role == "expected" and value.is_float
+        _feed_value(rest if floats else payload, role, name, value)
+    _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload.hexdigest())
+    return payload.hexdigest(), rest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, *parts: str) -> None:
+    for part in parts:
+        raw = part.encode()
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+
+
+def _feed_value(digest: hashlib._Hash, role: Role, name: str, value: Encoded) -> None:
+    kind = RECIPE_KINDS[value.recipe_kind] if value.encoding in (RECIPE, PATCHED) else "plain"
+    shape = ",".join(map(str, value.shape))
+    _feed(digest, role, name, value.logical_dtype, shape, kind, str(value.recipe_seed), str(len(value.rows)))
+    digest.update(value.rows.data)
+    digest.update(value.data.data)

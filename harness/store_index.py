@@ -1,0 +1,140 @@
+"""The index of one kernel's file: its columns in memory, its values by position.
+
+Everything read is checked against the manifest and against itself (lengths, offsets, shapes, codes) before
+memory is set aside for a value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast, get_args
+
+import h5py
+
+from harness.case import Case, Policy, Validity, Value
+from harness.contract import CONTRACT_VERSION, KERNELS
+from harness.manifest import SCHEMA, SCHEMA_VERSION, Manifest, check_version
+from harness.store_encode import ABSENT, ROLES, Role, parse_number_json
+from harness.store_file import PinnedFile
+from harness.store_pack import TEXT_COLUMNS, content_sha256
+from harness.store_pool import read_array, read_column
+
+
+@dataclass(frozen=True)
+class CaseSummary:
+    """A case without its values. ``dims`` are the contract's dimensions that its shapes show."""
+
+    case_id: str
+    kernel: str
+    family: str
+    flags: tuple[str, ...]
+    policy: Policy
+    validity: Validity
+    seed: int
+    payload_sha256: str
+    integrity_sha256: str
+    dims: Mapping[str, int]
+
+
+class KernelIndex:
+    """``kernel``'s file of the set in ``folder``; FixtureError where it is not what the manifest says."""
+
+    def __init__(self, folder: Path, kernel: str, manifest: Manifest) -> None:
+        self._kernel, self._entry = kernel, manifest.files[kernel]
+        self._file = PinnedFile(folder / f"{kernel}.h5", folder, manifest.info.suite, self._entry)
+        self.close = self._file.close
+        with self._file.hdf5() as file:
+            self._check_root(file, folder, manifest)
+            self._text = {name: self._strings(file[f"cases/{name}"]) for name in TEXT_COLUMNS}
+            self._seeds = read_column(self._file, file["cases/seed"], self._entry.cases).tolist()
+            self._arrays = {
+                role: {
+                    name: read_array(self._file, group, self._entry.cases)
+                    for name, group in file.get(role, {}).items()
+                }
+                for role in ROLES
+            }
+            self._check_columns()
+            self.summaries = [self._summary(i) for i in range(self._entry.cases)]
+        self.positions = {case_id: i for i, case_id in enumerate(self._text["case_id"])}
+        if len(self.positions) != self._entry.cases:
+            raise self._file.error("two cases share an id", "cases/case_id")
+
+    def case(self, i: int) -> Case:
+        """The case at position ``i``."""
+        text = {name: column[i] for name, column in self._text.items()}
+        with self._file.guard():
+            return Case(
+                case_id=text["case_id"],
+                kernel=self._kernel,
+                family=text["family"],
+                flags=self.summaries[i].flags,
+                policy=self.summaries[i].policy,
+                validity=self.summaries[i].validity,
+                seed=self._seeds[i],
+                inputs=self._values("input", i),
+                scalars=parse_number_json(text["scalars"]),
+                expected=self._values("expected", i),
+                notes=parse_number_json(text["notes"]),
+            )
+
+    def _values(self, role: Role, i: int) -> dict[str, Value]:
+        arrays = self._arrays[role].items()
+        return {name: array.value(i) for name, array in arrays if array.encoding[i] != ABSENT}
+
+    def _check_root(self, file: h5py.File, folder: Path, manifest: Manifest) -> None:
+        attributes = dict(file.attrs)
+        if attributes.get("schema") != SCHEMA:
+            raise self._file.error(f"not a {SCHEMA} file")
+        suite, path = manifest.info.suite, self._file.path
+        check_version(path, "schema", attributes.get("schema_version"), SCHEMA_VERSION, folder, suite)
+        check_version(path, "contract", attributes.get("contract_version"), CONTRACT_VERSION, folder, suite)
+        wanted = {
+            "kernel": self._kernel,
+            "suite": suite,
+            "root_seed": manifest.info.root_seed,
+            "case_count": self._entry.cases,
+            "reference_sha256": manifest.info.reference_sha256,
+            "content_sha256": self._entry.content_sha256,
+        }
+        for name, value in wanted.items():
+            if attributes.get(name) != value:
+                raise self._file.error(f"attribute {name} is not the manifest's {value!r}")
+
+    def _check_columns(self) -> None:
+        rows = [dict(zip(self._text, row, strict=True)) for row in zip(*self._text.values(), strict=True)]
+        if content_sha256(self._kernel, rows, self._seeds) != self._entry.content_sha256:
+            raise self._file.error("the columns do not match content_sha256", "cases")
+
+    def _strings(self, dataset: h5py.Dataset) -> list[str]:
+        return [bytes(text).decode() for text in read_column(self._file, dataset, self._entry.cases)]
+
+    def _summary(self, i: int) -> CaseSummary:
+        policy, validity = self._text["policy"][i], self._text["validity"][i]
+        if policy not in get_args(Policy) or validity not in get_args(Validity):
+            raise self._file.error(f"case {i} has policy {policy!r}, validity {validity!r}", "cases")
+        return CaseSummary(
+            case_id=self._text["case_id"][i],
+            kernel=self._kernel,
+            family=self._text["family"][i],
+            flags=tuple(json.loads(self._text["flags"][i])),
+            policy=cast(Policy, policy),
+            validity=cast(Validity, validity),
+            seed=self._seeds[i],
+            payload_sha256=self._text["payload_sha256"][i],
+            integrity_sha256=self._text["integrity_sha256"][i],
+            dims=self._dims(i),
+        )
+
+    def _dims(self, i: int) -> dict[str, int]:
+        dims: dict[str, int] = {}
+        for role in ROLES:
+            for array in KERNELS[self._kernel].arrays:
+                index = self._arrays[role].get(array.name)
+                if index is not None and index.encoding[i] and index.shapes.shape[1] == len(array.dims):
+                    for dim, size in zip(array.dims, index.shapes[i].tolist(), strict=True):
+                        dims.setdefault(dim, size)
+        return dims

@@ -1,0 +1,100 @@
+"""Device memory as a space for runs: blocks, a stream of its own, event times, captured graphs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from harness.buffers import Bytes
+from harness.targets.cuda_driver import NOT_SUPPORTED, Driver, DriverError
+from harness.targets.library import OK, status_text
+from harness.targets.recording import CaptureFailed, CaptureUnavailable
+
+
+class DeviceBlock:
+    """A device allocation, freed when it is dropped."""
+
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        self._driver = driver
+        self.address = driver.allocate(nbytes)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # after a device fault nothing can be freed any more
+            self._driver.free(self.address)
+
+
+class DeviceGraph:
+    """An executable graph on one stream."""
+
+    def __init__(self, driver: Driver, executable: int, stream: int) -> None:
+        self._driver, self._executable, self._stream = driver, executable, stream
+
+    def launch(self) -> int:
+        """Enqueue it once."""
+        self._driver.launch_graph(self._executable, self._stream)
+        return OK
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._driver.destroy_graph(self._executable)
+
+
+class DeviceMemory:
+    """The memory of the first visible GPU. EnvironmentProblem where there is none."""
+
+    space = "device"
+
+    def __init__(self) -> None:
+        self._driver = Driver()
+        self.facts = self._driver.facts()
+        self._stream = self._driver.new_stream()
+        self._events = self._driver.new_event(), self._driver.new_event()
+
+    @property
+    def stream(self) -> int | None:
+        """The stream of all runs."""
+        return self._stream
+
+    def allocate(self, nbytes: int) -> DeviceBlock:
+        """A fresh block."""
+        return DeviceBlock(self._driver, nbytes)
+
+    def upload(self, address: int, data: Bytes) -> None:
+        """Copy ``data`` to ``address``."""
+        self._driver.host_to_device(address, data.ctypes.data, data.size)
+
+    def download(self, address: int, data: Bytes) -> None:
+        """Fill ``data`` from ``address`` after every stream of the device has ended."""
+        self._driver.device_to_host(data.ctypes.data, address, data.size)
+
+    def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
+        """Nothing: no address sanitizer watches device memory."""
+
+    def timed(self, call: Callable[[], int]) -> tuple[int, float]:
+        """Status and event time of one call, with everything on the device at an end."""
+        start, end = self._events
+        self._driver.record_event(start, self._stream)
+        status = call()
+        self._driver.record_event(end, self._stream)
+        self._driver.synchronize()
+        return status, self._driver.elapsed(start, end)
+
+    def record(self, call: Callable[[], int]) -> DeviceGraph:
+        """The graph of what ``call`` enqueues on the stream."""
+        try:
+            self._driver.begin_capture(self._stream)
+        except DriverError as error:
+            if error.code == NOT_SUPPORTED:
+                raise CaptureUnavailable(str(error)) from error
+            raise
+        status = call()
+        try:
+            graph = self._driver.end_capture(self._stream)
+        except DriverError as error:
+            raise CaptureFailed(f"{status_text(status)}; {error}") from error
+        if status != OK or graph == 0:
+            raise CaptureFailed(f"the call returned {status_text(status)} while it was captured")
+        try:
+            return DeviceGraph(self._driver, self._driver.instantiate(graph), self._stream)
+        except DriverError as error:
+            raise CaptureFailed(str(error)) from error

@@ -1,0 +1,107 @@
+"""The machinery around the calls of a library: its memory, its workspace, its emulator, its status codes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from harness.buffers import Arena, Memory, poison_of
+from harness.observation import DECLARED, Round, Status
+from harness.targets.emulator import Emulator
+from harness.targets.library import OK, UNSUPPORTED, Library, status_text
+
+
+class Graph(Protocol):
+    """A recorded sequence of launches."""
+
+    def launch(self) -> int:
+        """Enqueue it once; a status code."""
+
+
+class Space(Memory, Protocol):
+    """A memory space in which calls can be made and timed."""
+
+    @property
+    def stream(self) -> int | None:
+        """The stream to hand to a kernel."""
+
+    def timed(self, call: Callable[[], int]) -> tuple[int, float]:
+        """Status and seconds of one call, after it has ended."""
+
+
+class Refused(Exception):
+    """A call outside the kernels returned a status other than OK."""
+
+    def __init__(self, what: str, status: int) -> None:
+        super().__init__(f"{what} returned {status_text(status)}")
+        self.what, self.status = what, status
+
+
+class Engine:
+    """A library with everything that a run needs."""
+
+    def __init__(
+        self, library: Library, space: Space, emulator: Emulator | None, planted: Library | None
+    ) -> None:
+        self.library = library
+        self.space = space
+        self.emulator = emulator
+        self.planted = planted  # whose planted utilities are used, where the library has none
+        self.wants_lse = "ATTN_LSE" in library.capabilities
+        self._kept: tuple[Arena, ...] = ()
+
+    def keep(self, *arenas: Arena) -> None:
+        """Hold the blocks of this run until the next, so that the next gets other addresses."""
+        self._kept = arenas
+
+    def workspace(self, kernel: str, args: ctypes.Structure, round_index: int) -> Workspace:
+        """The workspace that the library wants for these arguments, poisoned."""
+        status, nbytes = self.library.workspace_bytes(kernel, args)
+        if status != OK:
+            raise Refused("ddtree_workspace_bytes", status)
+        arena = Arena(self.space, {"workspace": nbytes}, round_index)
+        arena.fill("workspace", poison_of(round_index))
+        return Workspace(arena, nbytes)
+
+    def plan(self, kernel: str, args: ctypes.Structure, hints: Mapping[str, int]) -> None:
+        """The planning call, outside of timing and capture."""
+        status = self.library.plan(kernel, args, hints)
+        if status != OK:
+            raise Refused("ddtree_plan", status)
+
+    def call(self, kernel: str, args: ctypes.Structure, workspace: Workspace) -> int:
+        """One kernel call; its status."""
+        return self.library.call(kernel, args, workspace.address, workspace.nbytes, self.space.stream)
+
+    def timed(self, arenas: Sequence[Arena], call: Callable[[], int]) -> tuple[int, float]:
+        """Status and seconds of one call; meanwhile the guards of ``arenas`` trap, then all are fetched."""
+        for arena in arenas:
+            arena.forbid(True)
+        status, seconds = self.space.timed(call)
+        for arena in arenas:
+            arena.forbid(False)
+            arena.fetch()
+        return status, seconds
+
+    def verdict(self, status: int, what: str) -> tuple[Status, str]:
+        """A status code as a round's status and message, with what the emulator reports."""
+        if status == OK:
+            return "done", ""
+        if status == UNSUPPORTED:
+            return "refused", f"{DECLARED}{what} returned UNSUPPORTED"
+        report = self.emulator.report() if self.emulator is not None else ""
+        return "failed", f"{what} returned {status_text(status)}" + (f": {report}" if report else "")
+
+    def refused_round(self, refused: Refused) -> Round:
+        """The round of a call that never came to the kernel."""
+        state, message = self.verdict(refused.status, refused.what)
+        return Round(state, message)
+
+
+class Workspace:
+    """A guarded workspace."""
+
+    def __init__(self, arena: Arena, nbytes: int) -> None:
+        self.arena, self.nbytes = arena, nbytes
+        self.address = arena.address("workspace")

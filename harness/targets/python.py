@@ -1,0 +1,153 @@
+"""Targets in Python: ``module:Class`` with one method per kernel, and the NumPy reference."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.case import AnyArray
+from harness.contract import CAPABILITIES, KERNELS, NUMPY_DTYPES, DType
+from harness.errors import UsageProblem
+from harness.observation import Job, Round
+from harness.results import TargetInfo
+from harness.shapes import outputs_of
+from harness.targets.base import Identity, Options, Refusal
+from harness.timing import host_seconds
+
+_KERNEL_CAPABILITIES = {
+    "tree_build": ("TREE_BUILD",),
+    "verify_attn": ("ATTN_MLA", "ATTN_GQA", "ATTN_LSE"),
+    "tree_accept": ("TREE_ACCEPT", "STOP_AND_LIMIT"),
+    "kv_commit": ("KV_COMMIT",),
+    "greedy_step": ("GREEDY_STEP",),
+}
+
+
+def open_python(name: str, options: Options) -> PythonTarget:
+    """The target ``reference`` or ``module:Class``; UsageProblem where it cannot be imported."""
+    if options.order is not None:
+        raise UsageProblem(f"target {name} is not emulated and has no thread order; leave out --order")
+    if name == "reference":
+        return PythonTarget(name, "reference", Reference())
+    module_name, _, attribute = name.partition(":")
+    try:
+        made = getattr(importlib.import_module(module_name), attribute)()
+    except Exception as error:
+        raise UsageProblem(f"target {name}: {type(error).__name__}: {error}") from error
+    return PythonTarget(name, "python", made)
+
+
+class Reference:
+    """The NumPy references, with attention rounded to the contract's dtypes."""
+
+    description = "NumPy references in float64"
+
+    def __getattr__(self, kernel: str) -> Callable[..., dict[str, AnyArray]]:
+        if kernel not in KERNELS:
+            raise AttributeError(kernel)
+        import references
+
+        return lambda **arguments: _rounded(getattr(references, kernel)(**arguments))
+
+
+class PythonTarget:
+    """An object whose methods take a kernel's inputs and scalars by name and return a dict of its outputs.
+
+    A method it does not have, or one that raises NotImplementedError, is UNSUPPORTED. An inout array may
+    be changed in place or returned. ``memory = "device"`` on the object limits a run to one worker.
+    """
+
+    poisons = False
+
+    def __init__(self, name: str, kind: str, made: Any) -> None:
+        self._made = made
+        served = [k for k in KERNELS if callable(getattr(made, k, None))]
+        declared = {c for k in served for c in _KERNEL_CAPABILITIES[k]}
+        self.identity = Identity(
+            TargetInfo(
+                name=name,
+                kind=kind,
+                description=str(getattr(made, "description", type(made).__name__)),
+                memory="device" if getattr(made, "memory", "host") == "device" else "host",
+                timing="host clock",
+                capabilities=tuple(c for c in CAPABILITIES if c in declared),
+            )
+        )
+
+    def refusal(self, job: Job) -> Refusal | None:
+        """A method that is not there."""
+        if callable(getattr(self._made, job.kernel, None)):
+            return None
+        return Refusal(f"the target has no method {job.kernel}")
+
+    def run_round(self, job: Job, round_index: int) -> Round:
+        """One call on copies of the inputs."""
+        kernel = KERNELS[job.kernel]
+        given = {name: np.array(value) for name, value in job.inputs.items()}
+        method = getattr(self._made, job.kernel)
+        try:
+            result, seconds = host_seconds(lambda: method(**given, **job.scalars))
+        except NotImplementedError as refused:
+            return Round("refused", str(refused) or "NotImplementedError")
+        except Exception as error:
+            return Round("failed", f"{job.kernel} raised {type(error).__name__}: {error}")
+        written = {a.name for a in kernel.arrays if a.role == "inout"}
+        mutated = tuple(
+            name
+            for name, value in given.items()
+            if name not in written and value.tobytes() != np.asarray(job.inputs[name]).tobytes()
+        )
+        outputs, malformed = _collect(kernel.name, job, given, result)
+        return Round("done", outputs=outputs, malformed=malformed, mutated=mutated, seconds=seconds)
+
+
+def _collect(
+    kernel: str, job: Job, given: Mapping[str, AnyArray], result: object
+) -> tuple[dict[str, AnyArray], tuple[str, ...]]:
+    if not isinstance(result, Mapping):
+        return {}, (f"returned {type(result).__name__}, want a dict of arrays by name",)
+    outputs: dict[str, AnyArray] = {}
+    malformed: list[str] = []
+    for array in outputs_of(KERNELS[kernel], job.inputs):
+        value = result.get(array.name, given[array.name] if array.role == "inout" else None)
+        plain = _plain(value, array.dtype)
+        if plain is None:
+            malformed.append(f"{array.name}: {'missing' if value is None else type(value).__name__}")
+        else:
+            outputs[array.name] = plain
+    return outputs, tuple(malformed)
+
+
+def _plain(value: object, dtype: DType) -> AnyArray | None:
+    """A NumPy array of what a target returned; None where it is nothing of the kind."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind in "biuf" else None
+    if type(value).__module__.partition(".")[0] != "torch":
+        return None
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return None
+    tensor = value.detach().cpu().contiguous()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    plain: AnyArray = tensor.numpy()
+    same_bits = dtype in ("bf16", "u32") and plain.dtype.kind == "i"
+    return (
+        plain.view(NUMPY_DTYPES[dtype])
+        if same_bits and plain.itemsize == NUMPY_DTYPES[dtype].itemsize
+        else plain
+    )
+
+
+def _rounded(outputs: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
+    from references.bf16 import float_to_bf16
+
+    made = dict(outputs)
+    if "out" in made:
+        made["out"] = float_to_bf16(made["out"])
+        made["lse"] = made["lse"].astype(np.float32)
+    return made

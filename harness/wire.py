@@ -1,0 +1,175 @@
+"""Frames between supervisor and worker: a JSON header and raw array bytes on a file descriptor.
+
+No pickle: what a worker sends can be wrong, but it cannot run anything here. Layout: magic, header length
+(u32), payload length (u64), all little-endian, then the header, then the payload. Array values stand in the
+header as ``{"dtype", "shape", "at"}`` with a byte offset into the payload.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from harness.case import AnyArray, Patched, Recipe, Value
+from harness.observation import Job, Observation
+
+_MAGIC = b"ddt1"
+_HEAD = struct.Struct("<4sIQ")
+_MAX_HEADER, _MAX_PAYLOAD = 2**26, 2**36
+_RECIPES = ("bytes", "unit_bf16")
+
+Message = dict[str, Any]
+
+
+class WireError(Exception):
+    """A frame that is no frame, or an end in the middle of one."""
+
+
+class EndOfStream(Exception):
+    """The other side closed between two frames."""
+
+
+def send(fd: int, message: Mapping[str, Any], payload: list[AnyArray] | None = None) -> None:
+    """Write one frame. OSError where the other side is gone."""
+    parts = payload or []
+    header = json.dumps(message, separators=(",", ":")).encode()
+    _write(fd, _HEAD.pack(_MAGIC, len(header), sum(p.nbytes for p in parts)) + header)
+    for part in parts:
+        if part.nbytes:
+            _write(fd, part.data.cast("B"))
+
+
+def receive(fd: int) -> tuple[Message, bytearray]:
+    """Read one frame: header and payload."""
+    head = _read(fd, _HEAD.size, start=True)
+    magic, header_length, payload_length = _HEAD.unpack(head)
+    if magic != _MAGIC or header_length > _MAX_HEADER or payload_length > _MAX_PAYLOAD:
+        raise WireError("not a frame of the harness")
+    try:
+        message = json.loads(_read(fd, header_length))
+    except ValueError as error:
+        raise WireError(f"a frame header that is no JSON: {error}") from error
+    if not isinstance(message, dict):
+        raise WireError("a frame header that is no object")
+    return message, _read(fd, payload_length)
+
+
+class Packer:
+    """Collects arrays for a payload."""
+
+    def __init__(self) -> None:
+        self.parts: list[AnyArray] = []
+        self._size = 0
+
+    def array(self, value: AnyArray) -> Message:
+        """The header entry of an array."""
+        flat = np.ascontiguousarray(value)
+        entry = {"dtype": flat.dtype.str, "shape": list(value.shape), "at": self._size}
+        self.parts.append(flat.reshape(-1).view(np.uint8) if flat.size else flat.reshape(-1))
+        self._size += flat.nbytes
+        return entry
+
+    def value(self, value: Value) -> Message:
+        """The header entry of an array, a recipe or a patched recipe."""
+        if isinstance(value, Recipe):
+            return {"recipe": [value.kind, value.seed, list(value.shape)]}
+        if isinstance(value, Patched):
+            return {
+                **self.value(value.base),
+                "rows": self.array(value.rows),
+                "values": self.array(value.values),
+            }
+        return self.array(value)
+
+    def arrays(self, values: Mapping[str, AnyArray]) -> dict[str, Message]:
+        """Header entries by name."""
+        return {name: self.array(value) for name, value in values.items()}
+
+
+def unpack_array(entry: Message, payload: bytearray) -> AnyArray:
+    """An array of a payload; a view of it."""
+    dtype, shape, start = np.dtype(entry["dtype"]), tuple(int(n) for n in entry["shape"]), int(entry["at"])
+    if dtype.hasobject or any(n < 0 for n in shape):
+        raise WireError(f"an array of {dtype}{list(shape)}")
+    count = math.prod(shape)
+    if start < 0 or start + count * dtype.itemsize > len(payload):
+        raise WireError("an array outside of its frame")
+    flat: AnyArray = np.frombuffer(payload, dtype, count, start) if count else np.empty(0, dtype)
+    return flat.reshape(shape)
+
+
+def unpack_value(entry: Message, payload: bytearray) -> Value:
+    """An array, a recipe or a patched recipe."""
+    if "recipe" not in entry:
+        return unpack_array(entry, payload)
+    kind, seed, shape = entry["recipe"]
+    if kind not in _RECIPES:
+        raise WireError(f"a recipe of kind {kind!r}")
+    base = Recipe(kind, int(seed), tuple(int(n) for n in shape))
+    if "rows" not in entry:
+        return base
+    return Patched(base, unpack_array(entry["rows"], payload), unpack_array(entry["values"], payload))
+
+
+def send_job(fd: int, job: Job, repeat: int) -> None:
+    """A job for a worker."""
+    packer = Packer()
+    inputs = {name: packer.value(value) for name, value in job.inputs.items()}
+    scalars = {name: value if isinstance(value, int) else float(value) for name, value in job.scalars.items()}
+    send(fd, {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}, packer.parts)
+
+
+def read_job(message: Message, payload: bytearray) -> tuple[Job, int]:
+    """A job and how often it is to run."""
+    inputs = {name: unpack_value(entry, payload) for name, entry in message["inputs"].items()}
+    return Job(message["kernel"], inputs, message["scalars"]), int(message["repeat"])
+
+
+_PLAIN = ("status", "message", "malformed", "guard_hits", "mutated", "seconds", "absent",
+          "lse_base2", "poisoned", "notes")  # fmt: skip
+
+
+def send_observation(fd: int, seen: Observation) -> None:
+    """What a worker saw."""
+    packer = Packer()
+    rounds = [packer.arrays(outputs) for outputs in seen.rounds]
+    send(fd, {"rounds": rounds, **{name: getattr(seen, name) for name in _PLAIN}}, packer.parts)
+
+
+def read_observation(message: Message, payload: bytearray) -> Observation:
+    """What a worker saw; WireError where it is nothing of the kind."""
+    try:
+        plain = {name: message[name] for name in _PLAIN}
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+        rounds = tuple(
+            {name: unpack_array(entry, payload) for name, entry in outputs.items()}
+            for outputs in message["rounds"]
+        )
+        return Observation(rounds=rounds, **plain)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WireError(f"an incomplete observation: {error!r}") from error
+
+
+def _write(fd: int, data: bytes | memoryview) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _read(fd: int, length: int, *, start: bool = False) -> bytearray:
+    data = bytearray(length)
+    view, done = memoryview(data), 0
+    while done < length:
+        count = os.readv(fd, [view[done:]])
+        if count == 0:
+            if start and done == 0:
+                raise EndOfStream
+            raise WireError("the stream ends within a frame")
+        done += count
+    return data

@@ -1,0 +1,130 @@
+/* A library that forwards everything to the real one (-DREAL="...") and has one fault (-DFAULT=...).
+ *
+ * Faults of tree_build happen for calls with budget == FAULT_BUDGET only, so that the other cases show that
+ * the run goes on. -DDEVICE claims device memory, for the test with a driver made of host memory. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ddtree.h"
+
+#define NONE 0
+#define SILENT 1       /* returns OK and writes nothing */
+#define PAST_END 2     /* one byte past node_token */
+#define BEFORE 3       /* one byte before node_token */
+#define EDIT_INPUT 4   /* changes one bit of topk_logprob */
+#define NULL_DEREF 5
+#define HANG 6
+#define EXIT 7
+#define REFUSE 8       /* UNSUPPORTED for what it declares */
+#define INVALID 9      /* INVALID_ARGUMENT */
+#define FLIP 10        /* another right-looking answer in every second call */
+#define WRONG 11       /* one wrong parent */
+#define SPILL 12       /* one byte past its workspace */
+#define OLD_ABI 13
+#define NEXT_MAJOR 14
+#define SMALL 15       /* declares max_N 4 */
+#define NO_KERNEL 16   /* exports no ddtree_tree_accept, but declares it */
+#define UNDECLARED 17  /* exports and declares tree_build alone */
+#define PARTIAL 18     /* leaves the last element of tree_status alone */
+#define NO_STEP 19     /* exports no ddtree_greedy_step: the harness composes it */
+#define BASE2 20       /* lse in base 2 */
+#define NO_LSE 21      /* writes no lse and says so */
+
+#ifndef FAULT
+#define FAULT NONE
+#endif
+#ifndef FAULT_BUDGET
+#define FAULT_BUDGET -1
+#endif
+
+static void* real(const char* name) {
+    static void* handle;
+    if (handle == NULL) handle = dlopen(REAL, RTLD_NOW | RTLD_LOCAL);
+    void* symbol = handle ? dlsym(handle, name) : NULL;
+    if (symbol == NULL) abort();
+    return symbol;
+}
+
+typedef int32_t (*call_type)(const void*, void*, uint64_t, void*);
+#define FORWARD(name, type)                                                                       \
+    int32_t ddtree_##name(const type* args, void* workspace, uint64_t bytes, void* stream) {      \
+        return ((call_type)real("ddtree_" #name))(args, workspace, bytes, stream);                \
+    }
+
+int32_t ddtree_query(ddtree_info* info) {
+    int32_t status = ((int32_t(*)(ddtree_info*))real("ddtree_query"))(info);
+#ifdef DEVICE
+    info->memory_space = DDTREE_MEMORY_DEVICE;
+#endif
+    info->description = "test library";
+    if (FAULT == OLD_ABI) info->abi_version = 0;
+    if (FAULT == NEXT_MAJOR) info->contract_major = 2;
+    if (FAULT == SMALL) info->max_N = 4;
+    if (FAULT == UNDECLARED) info->capabilities = DDTREE_CAP_TREE_BUILD;
+    if (FAULT == NO_STEP) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
+    if (FAULT == BASE2) info->lse_base = DDTREE_LSE_BASE2;
+    if (FAULT == NO_LSE) info->capabilities &= ~(uint32_t)DDTREE_CAP_ATTN_LSE;
+    return status;
+}
+
+int32_t ddtree_workspace_bytes(int32_t kernel, const void* args, uint64_t* bytes) {
+    (void)kernel, (void)args;
+    *bytes = FAULT == SPILL ? 100 : 0;
+    return DDTREE_OK;
+}
+
+int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void* workspace, uint64_t bytes, void* stream) {
+    static int calls;
+    ++calls;
+    const int now = args->budget == FAULT_BUDGET;
+    const size_t nodes = (size_t)args->B * (size_t)args->N;
+    if (now && FAULT == SILENT) return DDTREE_OK;
+    if (now && FAULT == NULL_DEREF) *(volatile int*)0 = 1;
+    if (now && FAULT == HANG) for (;;) sleep(1);
+    if (now && FAULT == EXIT) _exit(3);
+    if (now && FAULT == REFUSE) return DDTREE_UNSUPPORTED;
+    if (now && FAULT == INVALID) return DDTREE_INVALID_ARGUMENT;
+    int32_t kept = args->tree_status[args->B - 1];
+    int32_t status = ((call_type)real("ddtree_tree_build"))(args, workspace, bytes, stream);
+    if (!now) return status;
+    if (FAULT == PAST_END) ((uint8_t*)(args->node_token + nodes))[0] ^= 1;
+    if (FAULT == BEFORE) ((uint8_t*)args->node_token)[-1] ^= 1;
+    if (FAULT == EDIT_INPUT) ((uint8_t*)args->topk_logprob)[0] ^= 1;
+    if (FAULT == WRONG) args->node_parent[nodes - 1] += 7;
+    if (FAULT == FLIP && calls % 2) args->position[0] ^= 0;
+    if (FAULT == SPILL) ((uint8_t*)workspace)[bytes] ^= 1;
+    if (FAULT == PARTIAL) args->tree_status[args->B - 1] = kept;
+    return status;
+}
+
+int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace, uint64_t bytes, void* stream) {
+    static int calls;
+    int32_t status = ((call_type)real("ddtree_verify_attn"))(args, workspace, bytes, stream);
+    const size_t rows = (size_t)args->B * (size_t)args->N * (size_t)args->Hq;
+    if (FAULT == BASE2 && args->lse)
+        for (size_t i = 0; i < rows; ++i) args->lse[i] = (float)(args->lse[i] / 0.6931471805599453);
+    if (FAULT == FLIP && ++calls % 2)
+        for (size_t i = 0; i < rows * (size_t)args->Dv; ++i)
+            if (args->out[i] == 0) args->out[i] = 0x8000; /* -0.0: as right, but not the same bits */
+    return status;
+}
+
+#if FAULT != NO_KERNEL
+FORWARD(tree_accept, ddtree_tree_accept_args)
+#endif
+FORWARD(kv_commit, ddtree_kv_commit_args)
+#if FAULT != NO_STEP
+FORWARD(greedy_step, ddtree_greedy_step_args)
+
+int32_t ddtree_planted_embed(const void* args, void* stream) {
+    return ((int32_t(*)(const void*, void*))real("ddtree_planted_embed"))(args, stream);
+}
+
+int32_t ddtree_planted_head(const void* args, void* stream) {
+    return ((int32_t(*)(const void*, void*))real("ddtree_planted_head"))(args, stream);
+}
+#endif

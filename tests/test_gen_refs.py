@@ -1,0 +1,274 @@
+"""gen-refs: the same set from any number of jobs, whole or not at all, and a check that finds drift."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.case import AnyArray, Case, Patched, Recipe, materialize
+from harness.cli import main
+from harness.drift import case_difference, first_difference
+from harness.errors import HarnessError, UsageProblem
+from harness.generate import generate
+from harness.manifest import load_manifest
+from harness.store import FixtureSet, open_set, write_set
+
+ROOT = Path(__file__).parent.parent
+SMALL = "small_families"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sets") / "smoke"
+    generate("smoke", folder, jobs=1, catalogue=SMALL)
+    return folder
+
+
+def run(*arguments: str | Path) -> int:
+    """The exit code of the command line."""
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    return int(caught.value.code or 0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_number_of_jobs_does_not_matter(small: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    generate(
+        "smoke",
+        tmp_path / "smoke",
+        jobs=3,
+        catalogue=SMALL,
+        progress=lambda done, all_: seen.append((done, all_)),
+    )
+    assert contents(tmp_path / "smoke") == contents(small)
+    assert seen[-1] == (10, 10)
+
+
+def test_what_is_written(small: Path) -> None:
+    with open_set(small) as fixtures:
+        assert fixtures.kernels == ("verify_attn", "tree_accept")
+        ids = [summary.case_id for summary in fixtures.summaries("tree_accept")]
+        assert [case_id.rsplit("-", 1)[0] for case_id in ids] == [
+            f"tree_accept/chains/N{n}" for n in range(2, 7)
+        ]
+        assert fixtures.case(ids[0]).flags == ("chain",)
+        assert fixtures.manifest.info.root_seed == 0
+
+
+def test_another_seed_gives_other_cases(small: Path, tmp_path: Path) -> None:
+    manifest = generate("smoke", tmp_path / "smoke", seed=1, jobs=1, catalogue=SMALL)
+    assert manifest.set_sha256 != load_manifest(small).set_sha256
+
+
+def test_a_suite_holds_the_smaller_one(small: Path, tmp_path: Path) -> None:
+    generate("standard", tmp_path / "standard", kernels=["tree_accept"], jobs=1, catalogue=SMALL)
+    with open_set(small) as smoke, open_set(tmp_path / "standard") as standard:
+        assert standard.kernels == ("tree_accept",)
+        payloads = {summary.case_id: summary.payload_sha256 for summary in standard.summaries()}
+        for summary in smoke.summaries("tree_accept"):
+            assert payloads[summary.case_id] == summary.payload_sha256
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"suite": "tiny"}, "unknown suite 'tiny'; there are smoke, standard, full"),
+        ({"kernels": ["attn"]}, "unknown kernel 'attn'"),
+        ({"kernels": ["kv_commit"]}, "has no cases of kv_commit"),
+        ({"seed": -1}, "seed -1"),
+        ({"seed": 2**63}, "seed 9223372036854775808"),
+    ],
+)
+def test_nonsense_is_a_usage_problem(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageProblem, match=message):
+        generate(**{"suite": "smoke", "out": tmp_path / "x", "catalogue": SMALL, **arguments})  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_family_names_itself_and_leaves_the_old_set(small: Path, tmp_path: Path) -> None:
+    shutil.copytree(small, tmp_path / "smoke")
+    with pytest.raises(HarnessError, match=r"^kv_commit/raises N5: ZeroDivisionError: no such tree$"):
+        generate("smoke", tmp_path / "smoke", jobs=1, catalogue="broken_families")
+    assert contents(tmp_path / "smoke") == contents(small)
+    assert [path.name for path in tmp_path.iterdir()] == ["smoke"]
+
+
+def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
+    for name, text in (("notes.txt", "mine"), ("manifest.json", '{"name": "a web page"}'), (".hidden", "")):
+        folder = tmp_path / name.strip(".")
+        folder.mkdir()
+        (folder / name).write_text(text)
+        assert run("gen-refs", "--suite", "smoke", "--out", folder) == 2
+        assert contents(folder) == {name: text.encode()}
+        assert run("gen-refs", "--suite", "smoke", "--out", folder / name) == 2
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_damaged_set_is_replaced(small: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(small, tmp_path / "smoke"))
+    (folder / "manifest.json").write_text("{")
+    (folder / "tree_accept.h5").write_bytes(b"")
+    generate("smoke", folder, jobs=1, catalogue=SMALL)
+    assert contents(folder) == contents(small)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from harness.generate import generate
+def progress(done, planned):
+    print(done, flush=True)
+    if done > 8:
+        import time; time.sleep(60)
+if __name__ == "__main__":
+    generate("standard", Path(sys.argv[1]), jobs=2, catalogue="small_families", progress=progress)
+"""
+
+
+def test_a_killed_generation_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path / "sets" / "standard")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["8\n", "16\n"]
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not (tmp_path / "sets" / "standard").exists()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() and not _ended(pid) for pid in workers):
+        assert time.monotonic() < deadline, "a worker outlives its parent"
+        time.sleep(0.1)
+    generate("smoke", tmp_path / "sets" / "standard", jobs=1, catalogue=SMALL)
+    assert [path.name for path in (tmp_path / "sets").iterdir()] == ["standard"]
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_the_command_and_its_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "smoke"
+    arguments = ("gen-refs", "--suite", "smoke", "--kernel", "kv_commit", "--jobs", "1", "--out", out)
+    assert run(*arguments) == 0
+    printed = capsys.readouterr()
+    assert "kv_commit" in printed.out and f"{out}: suite smoke, set " in printed.out
+    assert printed.err == "generating smoke ...\n"
+    assert run(*arguments, "--check") == 0
+    assert "as the sources generate them" in capsys.readouterr().out
+    (out / "kv_commit.h5").write_bytes(b"")
+    assert run(*arguments, "--check") == 3
+    assert run("gen-refs", "--check", "--out", tmp_path / "absent") == 3
+
+
+def _edited(small: Path, folder: Path, kernel: str, edit: object) -> FixtureSet:
+    with open_set(small) as fixtures:
+        cases = list(fixtures.cases())
+        at = next(i for i, case in enumerate(cases) if case.kernel == kernel) + 1
+        cases[at] = edit(cases[at])  # type: ignore[operator]
+        write_set(cases, folder, fixtures.manifest.info)
+    return open_set(folder)
+
+
+def _with(case: Case, role: str, name: str, change: object) -> Case:
+    values = dict(getattr(case, role))
+    array: AnyArray = materialize(values[name]).copy()
+    change(array)  # type: ignore[operator]
+    return replace(case, **{role: {**values, name: array}})
+
+
+def _bump(array: AnyArray) -> None:
+    array.flat[1] += 1
+
+
+def _last_bit(array: AnyArray) -> None:
+    array.flat[1] = np.nextafter(array.flat[1], np.float32(np.inf))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "edit", "found"),
+    [
+        ("tree_accept", lambda c: _with(c, "inputs", "node_token", _bump), "input node_token differs"),
+        ("tree_accept", lambda c: _with(c, "expected", "out_token", _bump), "expected out_token differs"),
+        ("verify_attn", lambda c: _with(c, "inputs", "q", _bump), "input q differs"),
+        ("verify_attn", lambda c: _with(c, "expected", "lse", _bump), "expected lse differs at [0, 0, 1]"),
+        ("verify_attn", lambda c: _with(c, "expected", "out", _last_bit), None),
+        ("verify_attn", lambda c: _with(c, "expected", "lse", _last_bit), None),
+        ("verify_attn", lambda c: replace(c, notes={"proved": 9.0}), None),
+        ("verify_attn", lambda c: replace(c, scalars={**c.scalars, "scale": 0.5}), "scalars is"),
+        ("verify_attn", lambda c: replace(c, flags=()), "flags is"),
+        ("verify_attn", lambda c: replace(c, case_id="verify_attn/x"), "case verify_attn/x is stored where"),
+        ("verify_attn", lambda c: replace(c, expected={}), "expected arrays are , generated"),
+    ],
+)  # fmt: skip
+def test_drift_is_named(small: Path, tmp_path: Path, kernel: str, edit: object, found: str | None) -> None:
+    with open_set(small) as fresh, _edited(small, tmp_path / "smoke", kernel, edit) as stored:
+        difference = first_difference(stored, fresh)
+    if found is None:
+        assert difference is None
+    else:
+        assert difference is not None
+        assert difference.startswith(f"{kernel}.h5: case {kernel}/")
+        assert found in difference
+
+
+def test_drift_in_what_is_there(small: Path, tmp_path: Path) -> None:
+    with open_set(small) as fresh:
+        cases = list(fresh.cases())
+        write_set(cases[:-1], tmp_path / "less", fresh.manifest.info)
+        write_set(list(fresh.cases("verify_attn")), tmp_path / "one", fresh.manifest.info)
+        write_set(cases, tmp_path / "seed", replace(fresh.manifest.info, root_seed=5))
+        with open_set(tmp_path / "less") as less, open_set(tmp_path / "one") as one:
+            assert first_difference(less, fresh) == "tree_accept.h5: 4 cases stored, 5 generated"
+            assert first_difference(one, fresh) == "tree_accept.h5: only in the generated set"
+            assert first_difference(one, fresh, ["verify_attn"]) is None
+        with open_set(tmp_path / "seed") as seed:
+            assert first_difference(seed, fresh) == "manifest.json: root_seed is 5, generated 0"
+
+
+def test_non_finite_floats_must_stand_in_the_same_places(small: Path) -> None:
+    with open_set(small) as fixtures:
+        case = next(fixtures.cases("verify_attn"))
+    for value in (np.nan, np.inf, -np.inf):
+        wrong = _with(case, "expected", "lse", lambda array, value=value: array.__setitem__((0, 0, 0), value))
+        assert "expected lse differs" in str(case_difference(wrong, case))
+        assert "expected lse differs" in str(case_difference(case, wrong))
+        assert case_difference(wrong, wrong) is None
+
+
+def test_recipes_are_compared_by_what_they_are(small: Path) -> None:
+    with open_set(small) as fixtures:
+        case = next(fixtures.cases("verify_attn"))
+    recipe = Recipe("unit_bf16", 3, (2, 2, 16))
+    patched = Patched(recipe, np.array([1]), np.ones((1, 16), np.uint16))
+    one, two, three = (
+        replace(case, inputs={**case.inputs, "kv": value})
+        for value in (recipe, replace(recipe, seed=4), patched)
+    )
+    assert "comes from Recipe" in str(case_difference(one, two))
+    assert "input kv differs at [0, 1, 0]" in str(case_difference(one, three))
+    assert case_difference(three, three) is None
