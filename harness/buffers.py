@@ -54,6 +54,13 @@ def poison_of(round_index: int) -> int:
     return POISONS[round_index % len(POISONS)]
 
 
+def _same(one: Bytes, other: Bytes) -> bool:
+    """Equal bytes; for short pieces a copy costs less than an elementwise comparison."""
+    if one.size < 1 << 16:
+        return one.tobytes() == other.tobytes()
+    return np.array_equal(one, other)
+
+
 class Arena:
     """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect."""
 
@@ -123,20 +130,20 @@ class Arena:
     def changed(self, name: str) -> bool:
         """True where the payload's bytes are not those staged."""
         span = self._spans[name]
-        return not np.array_equal(self._after[span], self._image[span])
+        return not _same(self._after[span], self._image[span])
 
     def guard_hits(self) -> tuple[str, ...]:
         """One line per damaged guard, naming the nearest array."""
         return tuple(
             self._describe(before, gap)
             for before, gap in self._gaps
-            if not np.array_equal(self._after[gap], self._image[gap])
+            if not _same(self._after[gap], self._image[gap])
         )
 
     def _describe(self, before: str, gap: slice) -> str:
         bad = np.flatnonzero(self._after[gap] != self._image[gap])
         first, last, length = int(bad[0]), int(bad[-1]), gap.stop - gap.start
-        if before and first < length - 1 - last:
+        after = next((n for n, span in self._spans.items() if span.start == gap.stop), "")
+        if before and (not after or first < length - 1 - last):
             return f"{before}: {bad.size} bytes changed from {first} bytes past its end"
-        after = next((n for n, span in self._spans.items() if span.start == gap.stop), before)
         return f"{after}: {bad.size} bytes changed up to {length - last} bytes before its start"

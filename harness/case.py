@@ -53,6 +53,7 @@ class Recipe:
     shape: tuple[int, ...]
 
     def materialize(self) -> AnyArray:
+        """The array: uint8 or bf16 bits, of ``shape``."""
         count = int(np.prod(self.shape, dtype=np.int64))
         raw = hash_words(self.seed, (count + 7) // 8).astype("<u8").view(np.uint8)[:count]
         if self.kind == "bytes":
@@ -70,6 +71,7 @@ class Patched:
     values: AnyArray
 
     def materialize(self) -> AnyArray:
+        """The array: dtype and shape of ``base``."""
         array = self.base.materialize()
         array.reshape(-1, array.shape[-1])[self.rows] = self.values
         return array

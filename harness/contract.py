@@ -46,6 +46,7 @@ class Array:
 
     @property
     def numpy_dtype(self) -> np.dtype[np.generic]:
+        """The little-endian NumPy dtype of the stored bits."""
         return NUMPY_DTYPES[self.dtype]
 
 
@@ -87,14 +88,17 @@ class Kernel:
 
     @property
     def inputs(self) -> tuple[Array, ...]:
+        """Arrays that are read, inout ones among them."""
         return tuple(a for a in self.arrays if a.role != "out")
 
     @property
     def outputs(self) -> tuple[Array, ...]:
+        """Arrays that are written, inout ones among them."""
         return tuple(a for a in self.arrays if a.role != "in")
 
     @property
     def symbol(self) -> str:
+        """The C function's name."""
         return f"ddtree_{self.name}"
 
     def array(self, name: str) -> Array:
@@ -235,7 +239,7 @@ GREEDY_STEP = Kernel(
         *_per_step(TREE_ACCEPT, "token_limit"),
         Array("stop_token", "i32", ("T",), "in", "tokens that end a request"),
         Array("block_table", "i32", ("B", "M"), "in", "page of each S slots, mapped below prefix_len + N"),
-        Array("kv", "bf16", ("Y", "G", "S", "R"), "inout", "paged pools before the first, after the last step"),
+        Array("kv", "bf16", ("Y", "G", "S", "R"), "inout", "pools before the first, after the last step"),
         # Synthesized mode: the model's part is given.
         Array("q", "bf16", ("U", "B", "N", "Hq", "Dk"), "in", "synthesized: queries of each step"),
         Array("tail", "bf16", ("U", "Y", "B", "N", "R"), "in", "synthesized: rows written at prefix_len + i"),

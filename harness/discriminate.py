@@ -8,6 +8,7 @@ So neither the prefix nor the whole softmax is computed again. The allowance is 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,11 @@ def attention_findings(case: Case) -> list[str]:
     Takes verify_attn and greedy_step cases (each step's attention; their queries need not lean).
     """
     return list(discriminate(case).findings)
+
+
+def needs_lse(cases: Iterable[Case]) -> list[str]:
+    """Ids of the cases whose out alone would let some wrong mask bit pass: for targets that return no lse."""
+    return [case.case_id for case in cases if discriminate(case, out_alone=True).blind_without_lse]
 
 
 def discriminate(case: Case, *, out_alone: bool = False) -> Discrimination:

@@ -19,10 +19,11 @@ class _Pool:
     """A 1-D dataset: read by file offset where it is contiguous, else held in memory once it is needed."""
 
     def __init__(self, file: PinnedFile, dataset: h5py.Dataset) -> None:
-        if dataset.ndim != 1:
-            raise file.error(f"has {dataset.ndim} axes", dataset.name)
+        shape = dataset.shape
+        if len(shape) != 1:
+            raise file.error(f"has {len(shape)} axes", dataset.name)
         self._file, self._name, self._offset = file, dataset.name, dataset.id.get_offset()
-        self.dtype, self.count = dataset.dtype, len(dataset)
+        self.dtype, self.count = dataset.dtype, int(shape[0])
         self._held: AnyArray | None = None
 
     def part(self, start: int, stop: int) -> AnyArray:
@@ -66,28 +67,26 @@ class ArrayIndex:
 
 def read_column(file: PinnedFile, dataset: h5py.Dataset, count: int) -> AnyArray:
     """A dataset with one row per case."""
-    if dataset.ndim < 1 or len(dataset) != count:
-        raise file.error(f"has shape {dataset.shape} where {count} rows belong", dataset.name)
+    shape = dataset.shape
+    if not shape or shape[0] != count:
+        raise file.error(f"has shape {shape} where {count} rows belong", dataset.name)
     return file.whole(dataset)
 
 
 def read_array(file: PinnedFile, group: h5py.Group, count: int) -> ArrayIndex:
     """The index of one array of ``count`` cases. FixtureError where its parts do not fit each other."""
-    optional = {
-        name: read_column(file, group[name], count) if name in group else None
-        for name in ("recipe_kind", "recipe_seed")
-    }
-    patched = "rows" in group
+    parts = dict(group.items())
+    kinds, seeds, row_offsets, rows = map(parts.get, ("recipe_kind", "recipe_seed", "row_offsets", "rows"))
     array = ArrayIndex(
-        logical=str(group["values"].attrs["logical_dtype"]),
-        encoding=read_column(file, group["encoding"], count),
-        shapes=read_column(file, group["shapes"], count),
-        offsets=read_column(file, group["offsets"], count + 1),
-        values=_Pool(file, group["values"]),
-        kinds=optional["recipe_kind"],
-        seeds=optional["recipe_seed"],
-        row_offsets=read_column(file, group["row_offsets"], count + 1) if patched else None,
-        rows=_Pool(file, group["rows"]) if patched else None,
+        logical=str(parts["values"].attrs["logical_dtype"]),
+        encoding=read_column(file, parts["encoding"], count),
+        shapes=read_column(file, parts["shapes"], count),
+        offsets=read_column(file, parts["offsets"], count + 1),
+        values=_Pool(file, parts["values"]),
+        kinds=None if kinds is None else read_column(file, kinds, count),
+        seeds=None if seeds is None else read_column(file, seeds, count),
+        row_offsets=None if row_offsets is None else read_column(file, row_offsets, count + 1),
+        rows=None if rows is None else _Pool(file, rows),
     )
     _check_offsets(file, group.name, array)
     for i, (code, shape) in enumerate(zip(array.encoding.tolist(), array.shapes.tolist(), strict=True)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from harness.case import Case
@@ -58,10 +58,11 @@ class Supervisor:
         """
         self._plan = list(reversed(plan))
         try:
-            with ThreadPoolExecutor(max(1, min(jobs, len(plan)))) as pool:
-                threads = [pool.submit(self._serve, load, finish) for _ in range(pool._max_workers)]
+            count = max(1, min(jobs, len(plan)))
+            with ThreadPoolExecutor(count) as pool:
+                threads = [pool.submit(self._serve, load, finish) for _ in range(count)]
                 try:
-                    for thread in threads:
+                    for thread in wait(threads, return_when=FIRST_EXCEPTION).done:
                         thread.result()
                 except BaseException:
                     self._plan.clear()

@@ -1,5 +1,6 @@
 """The emulator under its own bug zoo, checks and sanitizers (docs/emulator.md)."""
 
+import ctypes
 import fcntl
 import os
 import re
@@ -138,11 +139,27 @@ def test_check(drivers, variant, check):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["plain", "ucontext", "asan"])
 def test_operations_compute_what_a_gpu_computes(drivers, variant):
     result = run(drivers[variant], "semantics")
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout == (SOURCES / "semantics.golden").read_text()
+
+
+def test_libraries_load_and_stay_apart(build_dir):
+    target = build_dir / "library.so"
+    flags = [*FLAGS, "-O1", "-fPIC", "-shared", "-fvisibility=hidden"]
+    build(target, [compiler(), *flags, *EMULATOR, "-x", "c++", SOURCES / "library.cu"])
+    shutil.copy(target, build_dir / "copy.so")
+    first, second = ctypes.CDLL(str(target)), ctypes.CDLL(str(build_dir / "copy.so"))
+
+    values = (ctypes.c_float * 64)(*range(64))
+    assert first.run_reverse(values) == 0
+    assert list(values) == [63 - i for i in range(64)]
+
+    for library, fill in ((first, 1), (second, 2)):
+        assert library.emu_configure(b"forward", ctypes.c_uint64(0), fill, 1) == 0
+    assert (first.fill_seen(), second.fill_seen()) == (1, 2)
 
 
 @pytest.mark.slow

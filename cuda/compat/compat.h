@@ -3,12 +3,14 @@
 // nvcc builds the source for the GPU. Any C++17 compiler builds the same source against the
 // emulator, which runs every CUDA thread as a fiber on the CPU (docs/emulator.md).
 //
-// Two constructs cannot be parsed by a C++ compiler and go through macros on both sides:
+// A C++ compiler cannot read all of CUDA, and bounds need exact allocations, so three things go
+// through macros on both sides:
 //
 //   SHARED(T, name, N)    instead of  __shared__ T name[N]
 //   DYN_SMEM(T, name)     instead of  extern __shared__ T name[]
 //   LAUNCH(kernel, grid, block, smem_bytes, stream, args...)   instead of the chevrons;
-//                         evaluates to the cudaError_t of the launch
+//                         evaluates to the cudaError_t of the launch. A template kernel with a
+//                         comma in its arguments stands in parentheses: LAUNCH((kernel<1, 2>), ...)
 #pragma once
 
 #ifdef __CUDACC__

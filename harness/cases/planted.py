@@ -39,9 +39,7 @@ def _make(params: Params, draw: Draw) -> Draft | None:
     table, count = pages(draw, prefix, reach, slots)
     base = Recipe("unit_bf16", draw.integer(0, 2**32 - 1), (layers, count, slots, rows.R))
     scale = rows.scale if rows.is_mla else float(np.float32(3.0 * rows.scale))
-    run = Run(
-        rows, scale, layers - 1, nodes, DEPTH, slots, table, np.zeros(0, np.int32), base.materialize(), None
-    )
+    run = Run(rows, scale, layers - 1, nodes, DEPTH, slots, table, np.zeros(0, np.int32), base.materialize())
     state = {"root_token": root, "prefix_len": np.array(prefix, np.int32), "token_limit": limit}
     stored: list[dict[str, AnyArray]] = []
     heads: list[Head] = []
@@ -58,6 +56,8 @@ def _make(params: Params, draw: Draw) -> Draft | None:
         head, proof, state = made
         heads.append(head)
         total += proof
+    if not run.branched:
+        return None  # chains all over: a causal mask would be right
     tallest = max(len(head.head_bias) for head in heads)
     heads = [head.padded(tallest) for head in heads]
     return Draft(

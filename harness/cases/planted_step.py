@@ -33,7 +33,8 @@ class Run:
     table: AnyArray
     stop: AnyArray
     pool: AnyArray
-    uncommitted: AnyArray | None  # the pool before the last commit
+    uncommitted: AnyArray | None = None  # the pool before the last commit
+    branched: bool = False  # some tree was not a chain
 
     def embed(self, build: dict[str, AnyArray], state: dict[str, AnyArray], **other: AnyArray) -> Any:
         """``q`` and ``kv`` of planted_embed, with some inputs replaced."""
@@ -68,6 +69,7 @@ def step(
     for b in live:
         count = int(build["node_count"][b])
         parents = build["node_parent"][b, :count].astype(np.int64)
+        run.branched |= bool((parents != np.arange(count) - 1).any())
         predict[b, :count] = follow(draw, parents, build["node_token"][b, :count].astype(np.int64), 70)
 
     def accept(tokens_after: AnyArray) -> dict[str, AnyArray]:

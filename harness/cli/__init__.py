@@ -1,4 +1,4 @@
-"""The command line: one verb per file, loaded when it is called. Exit codes are made here and nowhere else."""
+"""The command line: one verb per file, loaded when it is called. Exit codes are made here alone."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Verbs(click.Group):
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="ddtree-harness", prog_name="harness")
 def cli() -> None:
-    """Prove draft-tree CUDA kernels right, and time them, without the model.
+    r"""Prove draft-tree CUDA kernels right, and time them, without the model.
 
     \b
     harness gen-refs                              write fixtures/standard

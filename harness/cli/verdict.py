@@ -47,11 +47,6 @@ def _print_failure(case: CaseResult) -> None:
     click.echo()
     click.secho(f"{case.outcome} {case.case_id}", fg="red", bold=True)
     click.echo(f"  {case.message}")
-    if case.mismatch is not None:
-        place = "".join(f"[{i}]" for i in case.mismatch.index)
-        click.echo(
-            f"  {case.mismatch.array}{place}: expected {case.mismatch.expected}, got {case.mismatch.got}"
-        )
     click.echo(f"  {case.reproduce}")
 
 

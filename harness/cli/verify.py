@@ -93,4 +93,6 @@ def _write(results: Results, folder: Path) -> Path:
 
 def _program() -> str:
     """How this process was started, for commands that reproduce a case."""
-    return "python3 -m harness" if Path(sys.argv[0]).name == "__main__.py" else "harness"
+    started = Path(sys.argv[0])
+    from_source = started.name == "__main__.py" and started.parent.name == "harness"
+    return "python3 -m harness" if from_source else "harness"

@@ -84,6 +84,11 @@ class Group:
         """The largest share of an allowance in the group; None where all is exact."""
         return max((case.share for case in self.cases if case.share is not None), default=None)
 
+    @property
+    def policy(self) -> str:
+        """The policy of the group's cases: the first, families do not mix them."""
+        return self.cases[0].policy if self.cases else ""
+
     @cached_property
     def times(self) -> tuple[float, ...]:
         """Seconds of the cases that pass, rising: a wrong answer has no time."""
@@ -147,7 +152,7 @@ def verdict(results: Results) -> Verdict:
     wrong = counts["fail"] + counts["error"] + lost(results)
     code = results.exit_code
     if code is None:
-        code = _exit_code(counts["pass"], counts["fail"], wrong)
+        code = 6 if results.totals[Outcome.HARNESS_ERROR] else 1 if wrong or not counts["pass"] else 0
     if wrong:
         headline = f"{wrong:,} of {count(total, 'case')} {'does' if wrong == 1 else 'do'} not pass"
     elif counts["pass"] == 0:
@@ -158,7 +163,7 @@ def verdict(results: Results) -> Verdict:
         headline = "The one case passes" if total == 1 else f"All {count(total, 'case')} pass"
     meaning = EXIT_MEANINGS.get(code, "unknown")
     if results.exit_reason:
-        meaning += f" ({results.exit_reason})"
+        meaning += f": {results.exit_reason}"
     return Verdict(
         good=code == 0 and not wrong,
         headline=headline,
@@ -168,19 +173,13 @@ def verdict(results: Results) -> Verdict:
     )
 
 
-def _exit_code(passed: int, failed: int, wrong: int) -> int:
-    if failed:
-        return 1
-    return 6 if wrong else 0 if passed else 1
-
-
 def facts(results: Results) -> list[tuple[str, str]]:
     """The run in a few named facts."""
     run, target = results.run, results.target
     rows = [
         ("Target", f"{target.name} — {target.description}" if target.description else target.name),
         ("Fixtures", f"{run.fixtures} (suite {run.suite})"),
-        ("Fixture hash", run.fixture_hash),
+        ("Fixture hash", run.fixture_hash[:20]),
         ("Contract", run.contract_version),
         ("Harness", run.harness_version),
         ("Time", run.time),

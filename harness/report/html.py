@@ -112,7 +112,7 @@ def _lines(cases: Iterable[CaseResult]) -> Iterable[str]:
 
 def _passes(kernels: Sequence[digest.Group]) -> list[dict[str, Any]]:
     row = _environment().from_string(
-        '<tr><td><code>{{ c.case_id|clip }}</code></td><td class="n">{{ c.share|share }}</td>'
+        '<tr><td><code>{{ c.case_id|clip }}</code></td><td class="n">{{ c.share|share(c.policy) }}</td>'
         '<td class="n">{{ c.seconds|seconds }}</td></tr>\n'
     )
     budget = BUDGET_PASSES
@@ -159,6 +159,7 @@ def _machine(results: Results) -> list[tuple[str, str]]:
         ("timing", target.timing),
         ("capabilities", ", ".join(target.capabilities) or "none declared"),
         ("library SHA-256", target.library_sha256 or ""),
+        ("fixture hash", results.run.fixture_hash),
         *results.environment.facts.items(),
         *((f"option {name}", _plain(value)) for name, value in results.run.options.items()),
     ]

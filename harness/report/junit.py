@@ -76,7 +76,7 @@ def _case(suite: ET.Element, case: CaseResult) -> None:
         "flags": " ".join(case.flags),
         "policy": case.policy,
         "outcome": case.outcome,
-        "share": share(case.share),
+        "share": share(case.share, case.policy),
     }
     _properties(test, values)
     element = {"fail": "failure", "error": "error", "skip": "skipped"}.get(digest.standing(case.outcome))

@@ -18,7 +18,7 @@ def render(results: Results) -> str:
     found = digest.verdict(results)
     head = [
         f"## {_text(found.headline)}",
-        f"{found.tally} · exit {found.exit_code}: {_text(found.exit_meaning)} · "
+        f"{found.tally} · exit {found.exit_code}, {_text(found.exit_meaning)} · "
         f"target {_code(results.target.name, 80)} · suite {_code(results.run.suite, 40)} · "
         f"contract {_code(results.run.contract_version, 20)}",
         *(f"> {_text(note)}" for note in results.notes[:3]),

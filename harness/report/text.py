@@ -42,10 +42,10 @@ def _three(number: float) -> str:
     return f"{number:.2f}" if size < 9.995 else f"{number:.1f}" if size < 99.95 else f"{number:,.0f}"
 
 
-def share(value: float | None) -> str:
+def share(value: float | None, policy: str = "exact") -> str:
     """The share of the allowance used; ``exact`` where every output is compared bit for bit."""
     if value is None:
-        return "exact"
+        return "exact" if policy == "exact" else "not measured"
     return f"{value:.3f}" if value < 10 else f"{value:.3g}"
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
 from typing import Any
 
 from harness.errors import EnvironmentProblem, HarnessError
@@ -78,7 +80,7 @@ class Driver:
             "compute capability": f"{major}.{minor}",
             "multiprocessors": str(self._attribute("multiprocessors")),
             "device memory": f"{total.value / 2**30:.1f} GiB",
-            "driver": f"CUDA {version.value // 1000}.{version.value % 1000 // 10}",
+            "driver": f"CUDA {version.value // 1000}.{version.value % 1000 // 10}{_module_version()}",
         }
 
     def allocate(self, nbytes: int) -> int:
@@ -163,3 +165,13 @@ class Driver:
         if function is None or function(ctypes.c_int(code), ctypes.byref(text)) != 0 or text.value is None:
             return ""
         return text.value.decode("ascii", "replace")
+
+
+def _module_version() -> str:
+    """The version of the kernel module, where the system shows it."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    return f", {found[0]}" if found else ""

@@ -22,7 +22,8 @@ struct Step {
     std::vector<int32_t> topk_token = std::vector<int32_t>(B * L * K);
     int32_t root_token[B] = {5, 6, -1}, prefix_len[B] = {0, 2, 1}, token_limit[B] = {100, 2, 9};
     int32_t stop_token[1] = {17}, block_table[B * M];
-    std::vector<uint16_t> pool = std::vector<uint16_t>(G * S * kRow, 0x3f80), head = std::vector<uint16_t>(V * Hq * Dv);
+    std::vector<uint16_t> pool = std::vector<uint16_t>(G * S * kRow, 0x3f80);
+    std::vector<uint16_t> head = std::vector<uint16_t>(V * Hq * Dv);
     uint8_t* layer_base[1] = {reinterpret_cast<uint8_t*>(pool.data())};
     float head_bias[V] = {};
     int32_t head_token[V];
@@ -44,7 +45,9 @@ struct Step {
             topk_token[i] = i * 7 % 20;
         }
         for (int i = 0; i < B * M; ++i) block_table[i] = i * 2 % G;  // G is odd: a permutation
-        for (size_t i = 0; i < head.size(); ++i) head[i] = static_cast<uint16_t>(0x3e00 + (i * 37 % 256) + (i % 3 ? 0x8000 : 0));
+        for (size_t i = 0; i < head.size(); ++i) {  // 0.125 .. 0.5 of either sign
+            head[i] = static_cast<uint16_t>((i % 3 != 0 ? 0xbe00 : 0x3e00) + i * 37 % 256);
+        }
         for (int i = 0; i < V; ++i) head_token[i] = i;
     }
 

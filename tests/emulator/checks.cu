@@ -64,7 +64,9 @@ static bool report_says(const char* words) { return std::string(emu_last_report(
 __global__ void nothing() {}
 
 CHECK(launch_limits) {
-    const auto launch = [](dim3 grid, dim3 block, size_t smem) { return LAUNCH(nothing, grid, block, smem, nullptr); };
+    const auto launch = [](dim3 grid, dim3 block, size_t smem) {
+        return LAUNCH(nothing, grid, block, smem, nullptr);
+    };
     EXPECT(launch(1, 1024, 0) == cudaSuccess);
     EXPECT(launch(1, dim3(16, 1, 64), 0) == cudaSuccess);
     EXPECT(launch(1, 1025, 0) == cudaErrorInvalidConfiguration);
@@ -104,7 +106,7 @@ __global__ void indices(uint3* out) {
     const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     out[block * 60 + thread] = uint3{threadIdx.x + 100 * blockIdx.x, threadIdx.y + 100 * blockIdx.y,
-                                          threadIdx.z + 100 * blockIdx.z};
+                                     threadIdx.z + 100 * blockIdx.z};
 }
 
 CHECK(indices_in_three_dimensions) {
@@ -144,7 +146,9 @@ __global__ void dynamic_bounds(size_t bytes) {
 }
 
 CHECK(dynamic_memory_is_exact) {
-    for (size_t bytes = 1; bytes <= 40; ++bytes) EXPECT(LAUNCH(dynamic_bounds, 1, 1, bytes, nullptr, bytes) == cudaSuccess);
+    for (size_t bytes = 1; bytes <= 40; ++bytes) {
+        EXPECT(LAUNCH(dynamic_bounds, 1, 1, bytes, nullptr, bytes) == cudaSuccess);
+    }
 }
 
 __global__ void expect_fill(int fill) {
@@ -231,7 +235,8 @@ CHECK(thread_orders) {
 
     // Two blocks of one launch must not run their threads alike.
     std::vector<int> two = numbers("random", 1, 2, n);
-    const int first = *std::min_element(two.begin(), two.begin() + n), second = *std::min_element(two.begin() + n, two.end());
+    const int first = *std::min_element(two.begin(), two.begin() + n);
+    const int second = *std::min_element(two.begin() + n, two.end());
     bool alike = true;
     for (int t = 0; t < n; ++t) alike &= two[t] - first == two[n + t] - second;
     EXPECT(!alike);
@@ -477,15 +482,14 @@ __global__ void sleep_for_ever() {
 
 #ifndef __SANITIZE_THREAD__  // it holds back signals, so the watchdog cannot speak; and the flag is a race
 CHECK(a_spinning_thread_is_stopped) {
-    for (int workers : {1, 2}) {
-        emu_configure("forward", 0, 0, workers);
-        int flag = 0;
-        EXPECT(LAUNCH(wait_for_flag, 1, 64, 0, nullptr, &flag, false) == cudaErrorLaunchFailure);
-        EXPECT(report_says("it spins") && report_says("found at thread 0"));
-        EXPECT(LAUNCH(sleep_for_ever, 1, 64, 0, nullptr) == cudaErrorLaunchFailure);
-        EXPECT(report_says("__nanosleep"));
-        EXPECT(LAUNCH(nothing, 1, 64, 0, nullptr) == cudaSuccess);
-    }
+    emu_configure("forward", 0, 0, 2);
+    int flag = 0;
+    EXPECT(LAUNCH(wait_for_flag, 1, 64, 0, nullptr, &flag, false) == cudaErrorLaunchFailure);
+    EXPECT(report_says("it spins") && report_says("found at thread 0"));
+    EXPECT(LAUNCH(nothing, 1, 64, 0, nullptr) == cudaSuccess);
+    EXPECT(LAUNCH(sleep_for_ever, 1, 64, 0, nullptr) == cudaErrorLaunchFailure);
+    EXPECT(report_says("__nanosleep"));
+    EXPECT(LAUNCH(nothing, 1, 64, 0, nullptr) == cudaSuccess);
 }
 
 CHECK(sleeping_lets_the_others_run) {

@@ -60,7 +60,7 @@ def test_lost_cases_are_an_error_everywhere() -> None:
     assert root.get("errors") == "1"
     found = verdict(run)
     assert not found.good
-    assert found.exit_code == 6
+    assert found.exit_code == 1
     assert f"{300 - len(run.cases)} of 300 cases" in found.headline
 
 
@@ -72,7 +72,7 @@ def test_lost_cases_are_an_error_everywhere() -> None:
         ([Outcome.PASS, Outcome.UNSUPPORTED], 0, "1 of 2 cases pass"),
         ([Outcome.UNSUPPORTED], 1, "No case passes"),
         ([Outcome.PASS, Outcome.CRASH], 1, "1 of 2 cases does not pass"),
-        ([Outcome.PASS, Outcome.NOT_RUN, Outcome.NOT_RUN], 6, "2 of 3 cases do not pass"),
+        ([Outcome.PASS, Outcome.HARNESS_ERROR, Outcome.NOT_RUN], 6, "2 of 3 cases do not pass"),
         ([], 1, "No case passes"),
     ],
 )
@@ -87,7 +87,7 @@ def test_verdict_follows_the_command() -> None:
     run = replace(sample.passing(), exit_code=1, exit_reason="no PASS for greedy_step, which --require names")
     found = verdict(run)
     assert not found.good
-    assert found.exit_meaning == "a conformance failure (no PASS for greedy_step, which --require names)"
+    assert found.exit_meaning == "a conformance failure: no PASS for greedy_step, which --require names"
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ import os
 import time
 
 import numpy as np
-from made import HIT
 
 import references
 from harness.contract import KERNELS
 from harness.targets.python import Reference
+
+HIT = 8  # the budget of the one tree_build case that every bad target spoils
 
 
 class _Base:

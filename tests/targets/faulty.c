@@ -34,6 +34,12 @@
 #define BASE2 20       /* lse in base 2 */
 #define NO_LSE 21      /* writes no lse and says so */
 
+#define READS_ALL 22    /* attention multiplies rows by 0 that it must not look at */
+#define TOUCHES_POOL 23 /* kv_commit flips a bit of a committed row of the last layer */
+#define READS_DEAD_Q 24 /* attention lets the query of a dead slot into its output */
+
+#define READS_GUARD 25  /* reads past node_token, which only an address sanitizer notices */
+
 #ifndef FAULT
 #define FAULT NONE
 #endif
@@ -65,7 +71,7 @@ int32_t ddtree_query(ddtree_info* info) {
     if (FAULT == NEXT_MAJOR) info->contract_major = 2;
     if (FAULT == SMALL) info->max_N = 4;
     if (FAULT == UNDECLARED) info->capabilities = DDTREE_CAP_TREE_BUILD;
-    if (FAULT == NO_STEP) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
+    if (FAULT == NO_STEP || FAULT == TOUCHES_POOL) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
     if (FAULT == BASE2) info->lse_base = DDTREE_LSE_BASE2;
     if (FAULT == NO_LSE) info->capabilities &= ~(uint32_t)DDTREE_CAP_ATTN_LSE;
     return status;
@@ -91,6 +97,7 @@ int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void* workspace, u
     int32_t kept = args->tree_status[args->B - 1];
     int32_t status = ((call_type)real("ddtree_tree_build"))(args, workspace, bytes, stream);
     if (!now) return status;
+    if (FAULT == READS_GUARD) (void)*(volatile int32_t*)(args->node_token + nodes);
     if (FAULT == PAST_END) ((uint8_t*)(args->node_token + nodes))[0] ^= 1;
     if (FAULT == BEFORE) ((uint8_t*)args->node_token)[-1] ^= 1;
     if (FAULT == EDIT_INPUT) ((uint8_t*)args->topk_logprob)[0] ^= 1;
@@ -107,6 +114,20 @@ int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace,
     const size_t rows = (size_t)args->B * (size_t)args->N * (size_t)args->Hq;
     if (FAULT == BASE2 && args->lse)
         for (size_t i = 0; i < rows; ++i) args->lse[i] = (float)(args->lse[i] / 0.6931471805599453);
+    if (FAULT == READS_ALL) {
+        float sum = 0;
+        for (int64_t i = 0; i < args->G * args->key_page_stride; ++i) {
+            union { uint32_t bits; float value; } key = {(uint32_t)args->key[i] << 16};
+            sum += 0 * key.value;
+        }
+        if (sum != 0) args->out[0] = 0x7fc0;
+    }
+    if (FAULT == READS_DEAD_Q)
+        for (int32_t b = 0; b < args->B; ++b)
+            if (args->node_count[b] < args->N) {
+                size_t row = (size_t)b * args->N + args->N - 1;
+                args->out[row * args->Hq * args->Dv] = (uint16_t)(args->q[row * args->Hq * args->Dk] & 0x7f80) == 0x7f80;
+            }
     if (FAULT == FLIP && ++calls % 2)
         for (size_t i = 0; i < rows * (size_t)args->Dv; ++i)
             if (args->out[i] == 0) args->out[i] = 0x8000; /* -0.0: as right, but not the same bits */
@@ -116,8 +137,14 @@ int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace,
 #if FAULT != NO_KERNEL
 FORWARD(tree_accept, ddtree_tree_accept_args)
 #endif
-FORWARD(kv_commit, ddtree_kv_commit_args)
-#if FAULT != NO_STEP
+
+int32_t ddtree_kv_commit(const ddtree_kv_commit_args* args, void* workspace, uint64_t bytes, void* stream) {
+    int32_t status = ((call_type)real("ddtree_kv_commit"))(args, workspace, bytes, stream);
+    if (FAULT == TOUCHES_POOL && args->accept_len[0] >= 0 && args->prefix_len[0] > 0)
+        args->layer_base[args->Y - 1][args->block_table[0] * args->page_bytes] ^= 1;
+    return status;
+}
+#if FAULT != NO_STEP && FAULT != TOUCHES_POOL
 FORWARD(greedy_step, ddtree_greedy_step_args)
 
 int32_t ddtree_planted_embed(const void* args, void* stream) {

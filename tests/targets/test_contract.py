@@ -63,8 +63,8 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     source = folder / "header.c"
     source.write_text(
         "#include <stddef.h>\n#include <stdio.h>\n#include <ddtree.h>\n"
-        "#define TYPE(x) _Generic((x), uint64_t: \"u64\", int64_t: \"i64\", int32_t: \"i32\", "
-        "uint32_t: \"u32\", float: \"f32\", const char*: \"text\", default: \"pointer\")\n"
+        '#define TYPE(x) _Generic((x), uint64_t: "u64", int64_t: "i64", int32_t: "i32", '
+        'uint32_t: "u32", float: "f32", const char*: "text", default: "pointer")\n'
         "static void say(const char* name, unsigned long long value) "
         '{ printf("%s %llu\\n", name, value); }\n'
         f"int main(void) {{ {' '.join(lines)} return 0; }}\n"
@@ -164,10 +164,9 @@ def rows_of(heading: str) -> list[list[str]]:
 @pytest.mark.parametrize("kernel", list(KERNELS))
 def test_document_tables(kernel: str) -> None:
     rows = [row for row in rows_of(kernel) if len(row) == 5]
-    written = [(name, dtype, dims, role) for name, dtype, dims, role, _ in rows]
-    assert written == [
-        *((a.name, a.dtype, f"[{', '.join(a.dims)}]", a.role) for a in KERNELS[kernel].arrays),
-        *((s.name, s.dtype, "scalar", "in") for s in KERNELS[kernel].scalars),
+    assert rows == [
+        *([a.name, a.dtype, f"[{', '.join(a.dims)}]", a.role, a.doc] for a in KERNELS[kernel].arrays),
+        *([s.name, s.dtype, "scalar", "in", s.doc] for s in KERNELS[kernel].scalars),
     ]
 
 

@@ -7,7 +7,7 @@
 #include "sanitizer.h"
 
 #if !defined(__x86_64__) && !defined(EMU_UCONTEXT)
-#define EMU_UCONTEXT  // portable, and some ten times slower per switch: it makes system calls
+#define EMU_UCONTEXT  // portable, and some twenty times slower per switch: it makes system calls
 #endif
 #ifdef EMU_UCONTEXT
 #include <ucontext.h>

@@ -87,10 +87,10 @@ struct Block {
     Warp warps[kMaxThreads / kLanes];
 };
 
-// initial-exec: one instruction to reach, even inside a shared library. A fiber never changes its
-// OS thread, so a compiler may keep these addresses across a switch.
-#define EMU_THREAD_LOCAL extern __thread __attribute__((tls_model("initial-exec")))
-EMU_THREAD_LOCAL Fiber* current_fiber;
-EMU_THREAD_LOCAL Block* current_block;
+// Not the faster initial-exec model: with it a library's whole thread-local storage, plain __shared__
+// arrays included, must fit the little that the loader keeps free, or Python cannot load it. A fiber
+// never changes its OS thread, so a compiler may keep these addresses across a switch.
+extern __thread Fiber* current_fiber;
+extern __thread Block* current_block;
 
 }  // namespace emu

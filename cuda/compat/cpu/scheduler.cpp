@@ -15,23 +15,19 @@ __thread Block* current_block;
 
 // A thread that parks hands over to the next of the round itself, which costs one switch instead
 // of two. The last one goes back to the scheduler.
-EMU_UNSEEN static void hand_over(bool ends) {
-    Block& block = *current_block;
-    Fiber& self = *current_fiber;
-    if (block.next < block.queued && !block.failure) {
-        current_fiber = block.queue[block.next++];
-        switch_context(self, *current_fiber, ends);
-    } else {
-        current_fiber = nullptr;
-        switch_context(self, block.scheduler, ends);
-    }
+EMU_UNSEEN static inline void hand_over(Block& block, Fiber& self, bool ends) {
+    const bool last = block.next == block.queued || block.failure;
+    Fiber* next = last ? nullptr : block.queue[block.next++];
+    current_fiber = next;
+    switch_context(self, last ? block.scheduler : *next, ends);
     block.in_kernel = true;
 }
 
 EMU_UNSEEN uint64_t synchronize(const Site* site, Op op, uint32_t mask, uint64_t value, uint32_t source) {
     Block& block = *current_block;
-    Warp& warp = *current_fiber->warp;
-    const unsigned lane = current_fiber->lane;
+    Fiber& self = *current_fiber;
+    Warp& warp = *self.warp;
+    const unsigned lane = self.lane;
     const uint32_t bit = 1u << lane;
     block.in_kernel = false;
     block.progress = block.progress + 1;
@@ -47,7 +43,7 @@ EMU_UNSEEN uint64_t synchronize(const Site* site, Op op, uint32_t mask, uint64_t
         warp.waiting |= bit;
         if (!(mask & bit)) stop("the caller is not in its own mask");
     }
-    hand_over(false);
+    hand_over(block, self, false);
     return warp.value[lane];
 }
 
@@ -56,8 +52,9 @@ EMU_UNSEEN void yield() {
     block.in_kernel = false;
     block.slept = true;
     if (block.stalled) stop("no thread got anywhere but to __nanosleep for too long");
-    current_fiber->warp->runnable |= 1u << current_fiber->lane;
-    hand_over(false);
+    Fiber& self = *current_fiber;
+    self.warp->runnable |= 1u << self.lane;
+    hand_over(block, self, false);
 }
 
 // Gives up the launch. The thread is left as it stands and never runs again.
@@ -66,20 +63,21 @@ EMU_UNSEEN void stop(const char* reason) {
     block.in_kernel = false;
     block.failure = reason;
     block.culprit = current_fiber;
-    hand_over(true);
+    hand_over(block, *current_fiber, true);
     abort();  // not reached
 }
 
 EMU_UNSEEN static void fiber_main() {
-    arrived(*current_fiber);
     Block& block = *current_block;
+    Fiber& self = *current_fiber;
+    arrived(self);
     block.in_kernel = true;
     block.call(block.call_context);
     block.in_kernel = false;
     block.progress = block.progress + 1;
-    current_fiber->warp->live &= ~(1u << current_fiber->lane);
+    self.warp->live &= ~(1u << self.lane);
     --block.live;
-    hand_over(true);
+    hand_over(block, self, true);
     abort();  // not reached
 }
 

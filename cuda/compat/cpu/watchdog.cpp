@@ -37,7 +37,8 @@ static bool install_handler() {
 
 Watchdog::Watchdog(Block& block) {
     static const bool installed = install_handler();
-    block.stalled = block.slept = false;
+    block.stalled = false;
+    block.slept = false;
     block.progress_at_look = block.progress - 1;  // the first look sees progress
 
     sigevent event = {};
