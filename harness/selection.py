@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import UsageProblem
 from harness.shapes import kernel_named
 from harness.store import FixtureSet
-from harness.store_index import CaseSummary
+from harness.store.index import CaseSummary
 
 
 def select(

@@ -27,7 +27,7 @@ from harness.results import CaseResult, Environment, Outcome, Results, RunInfo, 
 from harness.selection import select
 from harness.shapes import kernel_named
 from harness.store import FixtureSet, open_set
-from harness.store_index import CaseSummary
+from harness.store.index import CaseSummary
 from harness.supervisor import Seen, Settings, Supervisor
 from harness.targets import Options, check_name
 

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 
 import references
-from harness.attention_steps import attention_steps
+from harness.lint.attention_steps import attention_steps
 from harness.case import Case, Recipe, materialize
-from harness.discriminate import (
+from harness.lint.attention import (
     TIMES,
     _flips,
     _tells_causal,

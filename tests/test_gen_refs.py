@@ -16,10 +16,10 @@ import pytest
 
 from harness.case import AnyArray, Case, Patched, Recipe, materialize
 from harness.cli import main
-from harness.drift import case_difference, first_difference
+from harness.generate.drift import case_difference, first_difference
 from harness.errors import HarnessError, UsageProblem
 from harness.generate import generate
-from harness.manifest import load_manifest
+from harness.store.manifest import load_manifest
 from harness.store import FixtureSet, open_set, write_set
 
 ROOT = Path(__file__).parent.parent

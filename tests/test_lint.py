@@ -16,7 +16,7 @@ from harness.cases import FAMILIES
 from harness.cases.base import make_case
 from harness.cli import main
 from harness.lint import Finding, case_findings, lint
-from harness.manifest import SetInfo
+from harness.store.manifest import SetInfo
 from harness.store import open_set, write_set
 
 Edit = Callable[[AnyArray], None]
@@ -234,7 +234,7 @@ def test_a_whole_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_wrong_case_hashes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.store_spool.case_hashes", lambda case, values: ("0" * 64, "1" * 64))
+    monkeypatch.setattr("harness.store.spool.case_hashes", lambda case, values: ("0" * 64, "1" * 64))
     write_set([case_of("tree_build")], tmp_path / "set", INFO)
     with open_set(tmp_path / "set") as fixtures:
         messages = [finding.message for finding in lint(fixtures, jobs=1)]

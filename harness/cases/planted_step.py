@@ -15,7 +15,7 @@ from harness.cases.paging import rows as pool_rows
 from harness.cases.planted_proof import Live, Proof, prove
 from harness.cases.shapes import follow
 from harness.cases.wrong_inputs import Problem
-from harness.discriminate import allowed_out
+from harness.lint.attention import allowed_out
 from harness.draw import Draw
 from references import bf16_to_float64
 

@@ -13,9 +13,9 @@ from harness.cases.base import SUITES
 from harness.cli import EXIT_CONFORMANCE, EXIT_PASS
 from harness.cli.progress import progress_bar
 from harness.contract import KERNELS
-from harness.drift import first_difference
+from harness.generate.drift import first_difference
 from harness.generate import generate
-from harness.manifest import Manifest
+from harness.store.manifest import Manifest
 from harness.store import open_set
 
 

@@ -13,7 +13,7 @@ from harness.cases.base import SUITES, make_case
 from harness.cases.paging import pages
 from harness.draw import Draw
 from harness.flags import FLAGS
-from harness.flags_step import STEP_FLAGS
+from harness.flags.step import STEP_FLAGS
 
 STANDARD = {
     "tree_build": (900, 1000),

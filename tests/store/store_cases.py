@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.case import AnyArray, Case, Patched, Recipe, Value, materialize
-from harness.manifest import Manifest, SetInfo, load_manifest
+from harness.store.manifest import Manifest, SetInfo, load_manifest
 from harness.store import write_set
 
 INFO = SetInfo("smoke", 7, "1.0", "ab" * 32, "2.4.6", "3.11.7")

@@ -15,7 +15,7 @@ from store_cases import INFO, make_cases, same_array, same_value, write_small
 from harness.case import Case, Recipe, materialize
 from harness.errors import HarnessError, UsageProblem
 from harness.store import open_set, write_set
-from harness.store_encode import case_hashes, encode_values
+from harness.store.encode import case_hashes, encode_values
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from store_cases import INFO, make_cases, same_value, write_small
 
 from harness.case import Case
 from harness.errors import FixtureError
-from harness.publish import published_folder
+from harness.store.publish import published_folder
 from harness.store import open_set, write_set
 
 HERE = Path(__file__).parent
@@ -169,7 +169,7 @@ def test_a_link_to_a_set_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_without_an_exchanging_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.publish._RENAME_EXCHANGE", 1 << 20)  # the kernel answers EINVAL
+    monkeypatch.setattr("harness.store.publish._RENAME_EXCHANGE", 1 << 20)  # the kernel answers EINVAL
     target = tmp_path / "folder"
     for text in ("one", "two"):
         with published_folder(target) as fresh:

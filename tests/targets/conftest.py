@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from made import HIT, small_cases
 
-from harness.manifest import SetInfo
+from harness.store.manifest import SetInfo
 from harness.store import write_set
 from harness.targets.locate import own_library
 

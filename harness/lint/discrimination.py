@@ -2,7 +2,7 @@
 
 Tried are outputs that are all zero, of one constant, never written (each poison), all NaN, and copies of an
 input wherever one has the output's dtype and shape: in ``out`` alone, in ``lse`` alone, and in all integer
-outputs at once. Attention cases must also tell wrong masks (`harness.discriminate`). Flags that name a
+outputs at once. Attention cases must also tell wrong masks (`harness.lint.attention`). Flags that name a
 degenerate case exempt it. The expected outputs themselves must pass.
 """
 
@@ -16,7 +16,7 @@ from harness.buffers import POISONS
 from harness.case import AnyArray, Case
 from harness.compare import compare_case
 from harness.contract import KERNELS, Array
-from harness.discriminate import attention_findings
+from harness.lint.attention import attention_findings
 from harness.shapes import outputs_of
 from references import float_to_bf16
 

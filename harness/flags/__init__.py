@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.flag import Flag
-from harness.flags_step import STEP_FLAGS
+from harness.flags.flag import Flag
+from harness.flags.step import STEP_FLAGS
 
 __all__ = ["FLAGS", "Flag"]
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from harness.cases.base import SUITES, Family, Params, make_case, slug
 from harness.contract import KERNELS
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
-from harness.manifest import MANIFEST_NAME, SCHEMA, Manifest, SetInfo
-from harness.processes import map_in_processes
-from harness.publish import published_folder
+from harness.store.manifest import MANIFEST_NAME, SCHEMA, Manifest, SetInfo
+from harness.generate.processes import map_in_processes
+from harness.store.publish import published_folder
 from harness.store import pack_set
-from harness.store_spool import Spool, SpooledCase
+from harness.store.spool import Spool, SpooledCase
 
 Progress = Callable[[int, int], None]  # cases done, cases planned
 _CHUNK = 8

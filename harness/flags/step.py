@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.flag import Flag
+from harness.flags.flag import Flag
 
 STEP_FLAGS: dict[str, Flag] = {
     # Building the tree.

@@ -14,11 +14,11 @@ from types import TracebackType
 from harness.case import Case
 from harness.contract import KERNELS
 from harness.errors import UsageProblem
-from harness.manifest import MANIFEST_NAME, Manifest, SetInfo, damaged, load_manifest
-from harness.publish import published_folder
-from harness.store_index import CaseSummary, KernelIndex
-from harness.store_pack import pack_file
-from harness.store_spool import Spool, SpooledCase
+from harness.store.manifest import MANIFEST_NAME, Manifest, SetInfo, damaged, load_manifest
+from harness.store.publish import published_folder
+from harness.store.index import CaseSummary, KernelIndex
+from harness.store.pack import pack_file
+from harness.store.spool import Spool, SpooledCase
 
 
 def write_set(cases: Iterable[Case], folder: Path, info: SetInfo) -> Manifest:

@@ -4,10 +4,10 @@
 2. Hashes: payload and integrity hash of every case are those of its values; no two cases share a payload.
 3. Names: a case id starts with its kernel and family; flags are defined, and in a full set every defined
    flag is used.
-4. Arrays: names, dtypes, shapes, scalars and limits of the contract (`harness.lint_arrays`).
-5. Preconditions of the contract for each kernel (`harness.lint_preconditions`).
-6. Expected trees: parents before children; links, depths, positions, masks follow (`harness.lint_trees`).
-7. Discrimination: the comparison refuses broken outputs and wrong masks (`harness.lint_discrimination`).
+4. Arrays: names, dtypes, shapes, scalars and limits of the contract (`harness.lint.arrays`).
+5. Preconditions of the contract for each kernel (`harness.lint.preconditions`).
+6. Expected trees: parents before children; links, depths, positions, masks follow (`harness.lint.trees`).
+7. Discrimination: the comparison refuses broken outputs and wrong masks (`harness.lint.discrimination`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pathlib import Path
 from harness.case import Case, materialize
 from harness.contract import KERNELS
 from harness.flags import FLAGS
-from harness.lint_arrays import array_findings
-from harness.lint_discrimination import discrimination_findings
-from harness.lint_preconditions import precondition_findings
-from harness.lint_trees import tree_findings
-from harness.processes import map_in_processes
+from harness.lint.arrays import array_findings
+from harness.lint.discrimination import discrimination_findings
+from harness.lint.preconditions import precondition_findings
+from harness.lint.trees import tree_findings
+from harness.generate.processes import map_in_processes
 from harness.store import FixtureSet, open_set
-from harness.store_encode import case_hashes, encode_values
-from harness.store_index import CaseSummary
+from harness.store.encode import case_hashes, encode_values
+from harness.store.index import CaseSummary
 
 _CHUNK = 16
 

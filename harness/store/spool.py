@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.case import AnyArray, Case
 from harness.errors import HarnessError
-from harness.store_encode import Encoded, Role, case_hashes, encode_values, number_json
+from harness.store.encode import Encoded, Role, case_hashes, encode_values, number_json
 
 Segment = tuple[str, int, int]  # scratch file, offset, bytes
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from harness.case import AnyArray
 from harness.errors import FixtureError
-from harness.manifest import FileEntry, damaged
+from harness.store.manifest import FileEntry, damaged
 
 _BLOCK = 4 << 20
 _MAX_RATIO = 1100  # gzip cannot expand a byte to more

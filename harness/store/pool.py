@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 
 from harness.case import AnyArray, Value
-from harness.store_encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, decode
-from harness.store_file import PinnedFile
+from harness.store.encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, decode
+from harness.store.file import PinnedFile
 
 _MAX_BYTES = 1 << 36  # of one value, recipes included
 

@@ -1,6 +1,6 @@
 """Cases to one packed HDF5 file per kernel.
 
-`harness.store_spool` has taken the bytes of the cases as they were made (in any process); `pack_file` copies
+`harness.store.spool` has taken the bytes of the cases as they were made (in any process); `pack_file` copies
 them, in the order of the list, into one pool per array. Memory holds one block. The result depends on the
 cases alone.
 """
@@ -19,9 +19,9 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
-from harness.store_encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, Role
-from harness.store_spool import Segment, SpooledCase, SpoolReader
+from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
+from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, Role
+from harness.store.spool import Segment, SpooledCase, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",
                 "payload_sha256", "integrity_sha256")  # fmt: skip

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.attention_steps import Attention, attention_steps
+from harness.lint.attention_steps import Attention, attention_steps
 from harness.case import Case
 
 Floats = npt.NDArray[np.float64]
