@@ -27,9 +27,9 @@ def failures(results: Results, required: Iterable[str] = ()) -> tuple[str, ...]:
         lines.append(f"{refused} UNSUPPORTED although the target declares what they need")
     selected = dict.fromkeys([*(c.kernel for c in results.cases), *required])
     passed = {c.kernel for c in results.cases if c.outcome is Outcome.PASS}
-    for kernel in selected:
-        if kernel not in passed:
-            lines.append(f"no case of {kernel} passed (select kernels with -k)")
+    without = [kernel for kernel in selected if kernel not in passed]
+    if without:
+        lines.append(f"no case of {', '.join(without)} passed (select kernels with -k)")
     return tuple(lines)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from made import HIT, small_cases
 
-from harness.store.manifest import SetInfo
 from harness.store import write_set
+from harness.store.manifest import SetInfo
 from harness.targets.locate import own_library
 
 HERE = Path(__file__).resolve().parent

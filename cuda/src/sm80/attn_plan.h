@@ -1,0 +1,132 @@
+// How the tensor-core attention cuts its work: pure integer arithmetic, the same on host and device.
+//
+// A tile is a block of query rows of one request; row = node * Hq + head, so heads and nodes fold into one
+// dimension. A tile's keys are cut into units: first the prefix, then the tail. Units of all tiles of all
+// requests stand on one line, and every worker (thread block) takes an equal share of it. A share may begin
+// and end inside a tile; what a worker does of one tile is a piece. The true lengths live on the device, so
+// the device draws the line; the host only knows how many workers there are.
+//
+// No CUDA in here: tests compile it with a host compiler.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define DDTREE_PLAN __host__ __device__ inline
+#else
+#define DDTREE_PLAN inline
+#endif
+
+namespace ddtree {
+namespace plan {
+
+// What starting another tile costs a worker (its query is loaded, an output is written), in units.
+constexpr int kTileCost = 2;
+
+DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step - 1) / step; }
+DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+DDTREE_PLAN int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// The work of one request.
+struct Request {
+    int64_t tiles;
+    int64_t prefix_units;
+    int64_t tail_units;  // an estimate: how many visible tail keys a tile has is known only to its worker
+
+    DDTREE_PLAN int64_t units() const { return prefix_units + tail_units; }
+};
+
+DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys) {
+    if (live <= 0) {
+        return {0, 0, 0};
+    }
+    const int64_t nodes_of_tile = ceil_div(rows, heads);
+    return {ceil_div(live * heads, rows), ceil_div(prefix, keys),
+            smaller(ceil_div(live, keys), 1 + nodes_of_tile / 8)};
+}
+
+// The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without
+// work stand before its units. They make a worker that starts a second tile do less otherwise.
+struct Line {
+    int64_t share;  // positions of each worker
+    int64_t lead;
+    int64_t fixed_pitch;  // 0: lead + units of the request
+
+    DDTREE_PLAN int64_t pitch(const Request& request) const {
+        return fixed_pitch > 0 ? fixed_pitch : lead + request.units();
+    }
+};
+
+// Several requests; `total` is the sum of length() over them.
+DDTREE_PLAN int64_t length(const Request& request) { return request.tiles * (kTileCost + request.units()); }
+
+DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
+    return {larger(ceil_div(total, workers), 1), kTileCost, 0};
+}
+
+// One request. Where giving every tile the same number of workers costs next to nothing, shares are aligned
+// with tiles: workers of different tiles then walk over the same keys at the same time, and find them in L2.
+DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
+    const Line even = line_of_many(length(request), workers);
+    if (request.tiles == 0 || request.tiles > workers) {
+        return even;
+    }
+    const int64_t splits = workers / request.tiles;
+    const int64_t share = ceil_div(request.units(), splits);
+    if (share * 32 > even.share * 33) {
+        return even;
+    }
+    return {share, 0, splits * share};
+}
+
+// What one worker does of one tile: units [first, last) of it.
+struct Piece {
+    int64_t tile;
+    int64_t first;
+    int64_t last;  // no unit: last <= first
+    bool whole;    // all units of the tile: the output is final
+    bool opens;    // has the first unit of the tile
+    int64_t next;  // position of the next tile
+};
+
+// The piece at `position`, of a request that starts at `start`; start <= position < start + tiles * pitch.
+DDTREE_PLAN Piece piece_at(const Line& line, const Request& request, int64_t start, int64_t position,
+                           int64_t end) {
+    const int64_t pitch = line.pitch(request);
+    const int64_t tile = (position - start) / pitch;
+    const int64_t origin = start + tile * pitch + line.lead;
+    const int64_t first = larger(position - origin, 0);
+    const int64_t last = smaller(end - origin, request.units());
+    return {tile, first, last, first == 0 && last == request.units(), first == 0, start + (tile + 1) * pitch};
+}
+
+// The workers that share a tile: [first, last].
+struct Sharers {
+    int64_t first;
+    int64_t last;
+};
+
+DDTREE_PLAN Sharers sharers(const Line& line, const Request& request, int64_t start, int64_t tile) {
+    const int64_t origin = start + tile * line.pitch(request) + line.lead;
+    return {origin / line.share, (origin + request.units() - 1) / line.share};
+}
+
+// A worker has at most two pieces that are not whole: the rest of a tile that an earlier worker opened, and
+// a tile that it opens and leaves unfinished. Each has a slot for its partial result.
+DDTREE_PLAN int64_t slot(int64_t worker, bool opens) { return 2 * worker + (opens ? 1 : 0); }
+
+// Tail units are an estimate of `estimated`; of the `actual` ones a piece does those from
+// tail_unit(first) up to tail_unit(last).
+DDTREE_PLAN int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
+    return unit * actual / estimated;
+}
+
+// Workers that can possibly find work, for the sizes that the host knows.
+DDTREE_PLAN int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys,
+                               int most) {
+    const Request largest = request(slots, nodes, heads, rows, keys);
+    return static_cast<int>(smaller(batch * largest.tiles * (largest.units() + kTileCost), most));
+}
+
+}  // namespace plan
+}  // namespace ddtree
