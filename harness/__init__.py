@@ -32,12 +32,12 @@ def run(
 
 
 def verify(fixtures: FixtureSet | Path | str, target: str = "cpu", **options: Any) -> Results:
-    """Replay a fixture set against a target; options as in `harness.verification.VerifyOptions`.
+    """Replay a fixture set against a target; options as in `harness.runner.verification.VerifyOptions`.
 
     ``exit_reason`` of the results says why a run is no success; it is empty for one that is.
     """
-    from harness.verification import VerifyOptions
-    from harness.verification import verify as run_verify
+    from harness.runner.verification import VerifyOptions
+    from harness.runner.verification import verify as run_verify
 
     progress = options.pop("progress", None)
     return run_verify(fixtures, target, VerifyOptions(**options), progress=progress)

@@ -99,7 +99,7 @@ class Case:
 
     ``inputs`` and ``expected`` are keyed by the contract's array names. Expected attention outputs are
     ``out`` and ``lse`` with what their allowance needs beside them: ``out_m``, ``lse_d`` (float32) and
-    ``visible`` (int32); see `harness.compare`. ``notes`` are numbers that the generator proved.
+    ``visible`` (int32); see `harness.judge.compare`. ``notes`` are numbers that the generator proved.
     """
 
     case_id: str

@@ -290,9 +290,7 @@ INFO_STRUCT = _struct(
     capabilities="u32", max_B="i32", max_L="i32", max_K="i32", max_N="i32", max_S="i32", max_Hq="i32",
     max_T="i32", max_Y="i32", description="text",
 )  # fmt: skip
-HINTS_STRUCT = _struct(
-    "ddtree_hints", live_batch="i32", max_prefix="i32", max_nodes="i32", reserved="i32"
-)
+HINTS_STRUCT = _struct("ddtree_hints", live_batch="i32", max_prefix="i32", max_nodes="i32", reserved="i32")
 
 STATUS_CODES: dict[int, str] = {
     0: "OK",
@@ -301,6 +299,7 @@ STATUS_CODES: dict[int, str] = {
     3: "WORKSPACE_TOO_SMALL",
     4: "LAUNCH_FAILED",
 }
+OK, UNSUPPORTED = 0, 2  # of STATUS_CODES
 MEMORY_SPACES: dict[int, str] = {0: "HOST", 1: "DEVICE"}
 LSE_BASES: dict[int, str] = {0: "NATURAL", 1: "BASE2"}
 CAPABILITIES: dict[str, int] = {
@@ -322,3 +321,8 @@ MLA_DK, MLA_DV, MLA_ROPE = 576, 512, 64
 def mask_words(nodes: int) -> int:
     """W: 32-bit words of one mask row for ``nodes`` slots."""
     return (nodes + 31) // 32
+
+
+def status_text(status: int) -> str:
+    """A status code by its name."""
+    return STATUS_CODES.get(status, f"unknown status {status}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.case import AnyArray, materialize
+from harness.memory.timing import fastest
 from harness.observation import Job, Observation, Round
 from harness.targets.base import Target
-from harness.timing import fastest
 
 MIN_REPEAT = 2  # two poisons need two runs
 

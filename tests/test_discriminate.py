@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import references
-from harness.lint.attention_steps import attention_steps
 from harness.case import Case, Recipe, materialize
+from harness.expect import expected_outputs
 from harness.lint.attention import (
     TIMES,
     _flips,
@@ -23,7 +23,7 @@ from harness.lint.attention import (
     discriminate,
     needs_lse,
 )
-from harness.expect import expected_outputs
+from harness.lint.attention_steps import attention_steps
 
 sys.path.insert(0, str(Path(__file__).parent / "cases"))
 from built import SEED, cases

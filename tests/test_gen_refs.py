@@ -16,11 +16,11 @@ import pytest
 
 from harness.case import AnyArray, Case, Patched, Recipe, materialize
 from harness.cli import main
-from harness.generate.drift import case_difference, first_difference
 from harness.errors import HarnessError, UsageProblem
 from harness.generate import generate
-from harness.store.manifest import load_manifest
+from harness.generate.drift import case_difference, first_difference
 from harness.store import FixtureSet, open_set, write_set
+from harness.store.manifest import load_manifest
 
 ROOT = Path(__file__).parent.parent
 SMALL = "small_families"

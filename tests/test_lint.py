@@ -16,8 +16,8 @@ from harness.cases import FAMILIES
 from harness.cases.base import make_case
 from harness.cli import main
 from harness.lint import Finding, case_findings, lint
-from harness.store.manifest import SetInfo
 from harness.store import open_set, write_set
+from harness.store.manifest import SetInfo
 
 Edit = Callable[[AnyArray], None]
 INFO = SetInfo.here("smoke", 0)

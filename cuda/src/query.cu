@@ -1,6 +1,8 @@
-// What this library is, and how much workspace its kernels want: none.
+// What this library is, and how much workspace its kernels want: attention on tensor cores some, the others
+// none.
 #include <climits>
 
+#include "attention_config.h"
 #include "checks.cuh"
 
 // Set by the build: architectures, or the emulator and its sanitizer.
@@ -52,6 +54,12 @@ extern "C" int32_t ddtree_workspace_bytes(int32_t kernel, const void* args, uint
     if (!within(kernel, DDTREE_TREE_BUILD, DDTREE_GREEDY_STEP) || !present(args, bytes)) {
         return DDTREE_INVALID_ARGUMENT;
     }
-    *bytes = 0;
+    const ddtree_verify_attn_args* attn = nullptr;
+    if (kernel == DDTREE_VERIFY_ATTN) {
+        attn = static_cast<const ddtree_verify_attn_args*>(args);
+    } else if (kernel == DDTREE_GREEDY_STEP && readable(static_cast<const ddtree_greedy_step_args*>(args))) {
+        attn = static_cast<const ddtree_greedy_step_args*>(args)->attn;
+    }
+    *bytes = attention_workspace_bytes(attn, DDTREE_ATTN_AUTO, 0);
     return DDTREE_OK;
 }

@@ -7,8 +7,17 @@
 //
 // Tail tiles are words of the mask, so an invisible tile costs one load, and what no bit shows is never
 // read: not its key, not its value, not its page.
+//
+// This kernel takes everything and is what the emulator runs. On a GPU, mla rows go to the tensor-core kernel
+// of sm80/ where it takes them.
+#include "attention_config.h"
+
 #include "checks.cuh"
 #include "softmax.cuh"
+
+#ifdef __CUDACC__
+#include "sm80/attn_mma.h"
+#endif
 
 namespace ddtree {
 namespace {
@@ -163,20 +172,77 @@ int32_t launch(const ddtree_verify_attn_args& args, void* stream) {
                                 static_cast<cudaStream_t>(stream), args, keys_are_aligned(args)));
 }
 
+int32_t launch_simt(const ddtree_verify_attn_args& args, void* stream) {
+    const int group = args.Hq / args.Hkv;
+    if (group % 4 == 0) {
+        return launch<4>(args, stream);
+    }
+    return group % 2 == 0 ? launch<2>(args, stream) : launch<1>(args, stream);
+}
+
+// The configuration that a call with `config` runs; -1 if these arguments cannot run it.
+int chosen(const ddtree_verify_attn_args& args, int32_t config) {
+#ifdef __CUDACC__
+    const int best = config == DDTREE_ATTN_SIMT || !mma::takes(args) ? DDTREE_ATTN_SIMT : mma::best_config();
+#else
+    (void)args;
+    const int best = DDTREE_ATTN_SIMT;
+#endif
+    if (config == DDTREE_ATTN_AUTO) {
+        return best;
+    }
+    return config >= DDTREE_ATTN_SIMT && config <= best ? config : -1;
+}
+
 }  // namespace
+
+uint64_t attention_workspace_bytes(const ddtree_verify_attn_args* args, int32_t config, int32_t shares) {
+    if (!valid(args) || args->B == 0) {
+        return 0;
+    }
+#ifdef __CUDACC__
+    const int choice = chosen(*args, config);
+    return choice <= DDTREE_ATTN_SIMT ? 0 : mma::workspace_bytes(*args, choice, shares);
+#else
+    (void)config;
+    (void)shares;
+    return 0;
+#endif
+}
+
 }  // namespace ddtree
 
-extern "C" int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void*, uint64_t, void* stream) {
+extern "C" int32_t ddtree_verify_attn_config(const ddtree_verify_attn_args* args, int32_t config, int32_t shares,
+                                             void* workspace, uint64_t workspace_bytes, void* stream) {
     using namespace ddtree;
-    if (!valid(args)) {
+    if (!valid(args) || !within(config, DDTREE_ATTN_AUTO, DDTREE_ATTN_MMA_227KB) ||
+        !within(shares, 0, kMaxAttentionShares)) {
         return DDTREE_INVALID_ARGUMENT;
     }
     if (args->B == 0) {
         return DDTREE_OK;
     }
-    const int group = args->Hq / args->Hkv;
-    if (group % 4 == 0) {
-        return launch<4>(*args, stream);
+    const int choice = chosen(*args, config);
+    if (choice < 0) {
+        return DDTREE_UNSUPPORTED;
     }
-    return group % 2 == 0 ? launch<2>(*args, stream) : launch<1>(*args, stream);
+#ifdef __CUDACC__
+    if (choice != DDTREE_ATTN_SIMT) {
+        return mma::attention(*args, choice, shares, workspace, workspace_bytes, stream);
+    }
+#else
+    (void)workspace;
+    (void)workspace_bytes;
+#endif
+    return launch_simt(*args, stream);
+}
+
+extern "C" uint64_t ddtree_verify_attn_config_bytes(const ddtree_verify_attn_args* args, int32_t config,
+                                                    int32_t shares) {
+    return ddtree::attention_workspace_bytes(args, config, shares);
+}
+
+extern "C" int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace,
+                                      uint64_t workspace_bytes, void* stream) {
+    return ddtree_verify_attn_config(args, DDTREE_ATTN_AUTO, 0, workspace, workspace_bytes, stream);
 }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import references
+from harness.allowance import allowed_out
 from harness.case import AnyArray
 from harness.cases.attention_rows import Rows
 from harness.cases.centroid_head import Head
@@ -15,7 +16,6 @@ from harness.cases.paging import rows as pool_rows
 from harness.cases.planted_proof import Live, Proof, prove
 from harness.cases.shapes import follow
 from harness.cases.wrong_inputs import Problem
-from harness.lint.attention import allowed_out
 from harness.draw import Draw
 from references import bf16_to_float64
 

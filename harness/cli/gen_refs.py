@@ -13,10 +13,10 @@ from harness.cases.base import SUITES
 from harness.cli import EXIT_CONFORMANCE, EXIT_PASS
 from harness.cli.progress import progress_bar
 from harness.contract import KERNELS
-from harness.generate.drift import first_difference
 from harness.generate import generate
-from harness.store.manifest import Manifest
+from harness.generate.drift import first_difference
 from harness.store import open_set
+from harness.store.manifest import Manifest
 
 
 @click.command("gen-refs")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from harness.conclusion import is_refused
 from harness.results import CaseResult, Outcome, Results
+from harness.runner.conclusion import is_refused
 
 MAX_SHOWN = 10
 _QUIET = (Outcome.PASS, Outcome.UNSUPPORTED, Outcome.WAIVED, Outcome.NOT_RUN)

@@ -13,9 +13,9 @@ from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
 from harness.cli.progress import progress_bar
 from harness.cli.verdict import print_verdict
 from harness.contract import KERNELS
-from harness.naming import report_name
 from harness.results import CaseResult, Outcome, Results
-from harness.verification import VerifyOptions, verify
+from harness.runner.naming import report_name
+from harness.runner.verification import VerifyOptions, verify
 
 
 @click.command("verify")

@@ -16,10 +16,10 @@ from pathlib import Path
 from harness.cases.base import SUITES, Family, Params, make_case, slug
 from harness.contract import KERNELS
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
-from harness.store.manifest import MANIFEST_NAME, SCHEMA, Manifest, SetInfo
 from harness.generate.processes import map_in_processes
-from harness.store.publish import published_folder
 from harness.store import pack_set
+from harness.store.manifest import MANIFEST_NAME, SCHEMA, Manifest, SetInfo
+from harness.store.publish import published_folder
 from harness.store.spool import Spool, SpooledCase
 
 Progress = Callable[[int, int], None]  # cases done, cases planned

@@ -20,11 +20,11 @@ from pathlib import Path
 from harness.case import Case, materialize
 from harness.contract import KERNELS
 from harness.flags import FLAGS
+from harness.generate.processes import map_in_processes
 from harness.lint.arrays import array_findings
 from harness.lint.discrimination import discrimination_findings
 from harness.lint.preconditions import precondition_findings
 from harness.lint.trees import tree_findings
-from harness.generate.processes import map_in_processes
 from harness.store import FixtureSet, open_set
 from harness.store.encode import case_hashes, encode_values
 from harness.store.index import CaseSummary

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.lint.attention_steps import Attention, attention_steps
+from harness.allowance import Floats, allowed_lse, allowed_out
 from harness.case import Case
+from harness.lint.attention_steps import Attention, attention_steps
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 TIMES = 2.0  # a wrong output must be off by this many allowances
@@ -45,17 +45,6 @@ class Discrimination:
     def blind_without_lse(self) -> bool:
         """A target that returns no lse could pass with some wrong mask bit."""
         return self.missed_by_out > 0
-
-
-def allowed_out(ref: Floats, m: Floats, d: Floats) -> Floats:
-    """Allowance of out [.., Dv]: 2^-8 (|ref| + m) + 2 d m, with ``d`` [..]."""
-    return 2.0**-8 * (np.abs(ref) + m) + 2.0 * d[..., None] * m
-
-
-def allowed_lse(lse: Floats, d: Floats, visible: npt.NDArray[np.int64]) -> Floats:
-    """Allowance of lse [n,Hq]: d + n 2^-28 + 2^-23 |lse| with ``visible`` [n] keys; 0 where lse is -inf."""
-    finite = np.where(np.isfinite(lse), lse, 0.0)
-    return d + visible[:, None] * 2.0**-28 + 2.0**-23 * np.abs(finite)
 
 
 def attention_findings(case: Case) -> list[str]:

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from harness.buffers import POISONS
 from harness.case import AnyArray, Case
-from harness.compare import compare_case
 from harness.contract import KERNELS, Array
+from harness.judge.compare import compare_case
 from harness.lint.attention import attention_findings
+from harness.memory.buffers import POISONS
 from harness.shapes import outputs_of
 from references import float_to_bf16
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from harness.case import AnyArray, Case
-from harness.hostile import dead_attention_rows
+from harness.memory.hostile import dead_attention_rows
 from references import next_state
 
 Arrays = Mapping[str, AnyArray]

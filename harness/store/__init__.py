@@ -14,10 +14,10 @@ from types import TracebackType
 from harness.case import Case
 from harness.contract import KERNELS
 from harness.errors import UsageProblem
-from harness.store.manifest import MANIFEST_NAME, Manifest, SetInfo, damaged, load_manifest
-from harness.store.publish import published_folder
 from harness.store.index import CaseSummary, KernelIndex
+from harness.store.manifest import MANIFEST_NAME, Manifest, SetInfo, damaged, load_manifest
 from harness.store.pack import pack_file
+from harness.store.publish import published_folder
 from harness.store.spool import Spool, SpooledCase
 
 

@@ -16,9 +16,9 @@ import h5py
 
 from harness.case import Case, Policy, Validity, Value
 from harness.contract import CONTRACT_VERSION, KERNELS
-from harness.store.manifest import SCHEMA, SCHEMA_VERSION, Manifest, check_version
 from harness.store.encode import ABSENT, ROLES, Role, parse_number_json
 from harness.store.file import PinnedFile
+from harness.store.manifest import SCHEMA, SCHEMA_VERSION, Manifest, check_version
 from harness.store.pack import TEXT_COLUMNS, content_sha256
 from harness.store.pool import read_array, read_column
 

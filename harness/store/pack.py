@@ -19,8 +19,8 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
 from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, Role
+from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
 from harness.store.spool import Segment, SpooledCase, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",

@@ -1,6 +1,6 @@
 """Targets by name: ``reference``, ``cpu``, ``cuda``, a path to a shared library, or ``module:Class``.
 
-`open_target` loads code that may do anything; below `harness.supervisor` it runs in a worker process only.
+`open_target` loads code that may do anything; a verify calls it in worker processes only.
 """
 
 from __future__ import annotations

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
-from harness.buffers import Arena, Memory, poison_of
+from harness.contract import OK, UNSUPPORTED, status_text
+from harness.memory.buffers import Arena, poison_of
+from harness.memory.space import Space
 from harness.observation import DECLARED, Round, Status
 from harness.targets.emulator import Emulator
-from harness.targets.library import OK, UNSUPPORTED, Library, status_text
-
-
-class Graph(Protocol):
-    """A recorded sequence of launches."""
-
-    def launch(self) -> int:
-        """Enqueue it once; a status code."""
-
-
-class Space(Memory, Protocol):
-    """A memory space in which calls can be made and timed."""
-
-    @property
-    def stream(self) -> int | None:
-        """The stream to hand to a kernel."""
-
-    def timed(self, call: Callable[[], int]) -> tuple[int, float]:
-        """Status and seconds of one call, after it has ended."""
+from harness.targets.library import Library
 
 
 class Refused(Exception):

@@ -15,12 +15,11 @@ from harness.contract import (
     KERNELS,
     LSE_BASES,
     MEMORY_SPACES,
-    STATUS_CODES,
+    OK,
+    status_text,
 )
 from harness.errors import EnvironmentProblem
 from harness.targets.abi import HINTS, INFO, declare, filled
-
-OK, UNSUPPORTED = 0, 2
 
 
 class Library:
@@ -127,8 +126,3 @@ class Library:
         if status != OK:
             raise EnvironmentProblem(f"{self.path.name}: ddtree_query returned {status_text(status)}")
         return info
-
-
-def status_text(status: int) -> str:
-    """A status code by its name."""
-    return STATUS_CODES.get(status, f"unknown status {status}")

@@ -8,6 +8,9 @@ from typing import cast
 from harness.case import AnyArray
 from harness.contract import KERNELS
 from harness.errors import EnvironmentProblem
+from harness.memory.host import HostMemory
+from harness.memory.space import Space
+from harness.memory.timing import clock_of
 from harness.observation import DECLARED, Job, Round
 from harness.results import TargetInfo
 from harness.shapes import bind, is_planted
@@ -15,14 +18,12 @@ from harness.targets import sanitizer
 from harness.targets.base import Identity, Options, Refusal
 from harness.targets.capability import needed, over_limit
 from harness.targets.emulator import controls
-from harness.targets.engine import Engine, Space
-from harness.targets.host import HostMemory
+from harness.targets.engine import Engine
 from harness.targets.library import Library
 from harness.targets.locate import own_library
 from harness.targets.sequence import planted_library
 from harness.targets.single import run_single
 from harness.targets.steps import run_steps
-from harness.timing import clock_of
 
 _COMPOSED = ("tree_build", "verify_attn", "tree_accept", "kv_commit")
 _REQUIRED_SPACE = {"cpu": "HOST", "cuda": "DEVICE"}
@@ -100,7 +101,7 @@ class LibraryTarget:
 def _open_space(library: Library) -> tuple[Space, dict[str, str]]:
     if library.memory_space == "HOST":
         return HostMemory(), {}
-    from harness.targets.cuda_memory import DeviceMemory
+    from harness.memory.cuda_memory import DeviceMemory
 
     space = DeviceMemory()
     return space, space.facts

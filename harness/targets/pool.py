@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from harness import hostile
-from harness.buffers import Arena, Memory
 from harness.case import AnyArray
+from harness.memory import hostile
+from harness.memory.buffers import Arena, Memory
 from harness.shapes import Dims
 from harness.targets.single import layer_names
 

@@ -11,11 +11,11 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CAPABILITIES, KERNELS, NUMPY_DTYPES, DType
 from harness.errors import UsageProblem
+from harness.memory.timing import host_seconds
 from harness.observation import Job, Round
 from harness.results import TargetInfo
 from harness.shapes import outputs_of
 from harness.targets.base import Identity, Options, Refusal
-from harness.timing import host_seconds
 
 _KERNEL_CAPABILITIES = {
     "tree_build": ("TREE_BUILD",),

@@ -3,25 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
-from harness.targets.engine import Graph, Space
-
-
-class CaptureUnavailable(Exception):
-    """This memory space or driver records no graphs."""
-
-
-class CaptureFailed(Exception):
-    """The calls do something that cannot be captured."""
-
-
-@runtime_checkable
-class Records(Protocol):
-    """A space that can record graphs."""
-
-    def record(self, call: Callable[[], int]) -> Graph:
-        """The graph of what ``call`` enqueues. CaptureUnavailable, CaptureFailed."""
+from harness.memory.space import Graph, Records, Space
 
 
 class Recorder:

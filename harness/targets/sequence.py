@@ -6,12 +6,12 @@ import ctypes
 from collections.abc import Callable, Mapping
 
 from harness.case import AnyArray
-from harness.contract import KERNELS
+from harness.contract import KERNELS, OK
 from harness.shapes import Dims
 from harness.targets.arguments import Address, greedy_args, kernel_args, planted_embed_args, planted_head_args
 from harness.targets.capability import plan_hints
 from harness.targets.engine import Engine, Workspace
-from harness.targets.library import OK, Library
+from harness.targets.library import Library
 
 _PARTS = ("tree_build", "verify_attn", "tree_accept", "kv_commit")
 _ROW_BYTES = 2  # pools of a greedy step are bf16

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from harness import hostile
-from harness.buffers import Arena, poison_of
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array, Kernel
+from harness.memory import hostile
+from harness.memory.buffers import Arena, poison_of
 from harness.observation import Round
 from harness.shapes import Dims, shape_in
 from harness.targets.arguments import kernel_args

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.buffers import Arena, poison_of
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array
+from harness.memory.buffers import Arena, poison_of
+from harness.memory.space import CaptureFailed, CaptureUnavailable
 from harness.observation import Round
 from harness.shapes import Dims, inputs_of, is_planted, outputs_of, shape_in
 from harness.targets.engine import Engine, Refused, Workspace
 from harness.targets.pool import Pool
-from harness.targets.recording import CaptureFailed, CaptureUnavailable, Recorder
+from harness.targets.recording import Recorder
 from harness.targets.sequence import Sequence
 from harness.targets.single import nbytes_of
 

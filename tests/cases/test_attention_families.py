@@ -12,9 +12,9 @@ from harness.cases import attention_masks as masks
 from harness.cases.attention_queries import draw_mark, eight_bits, lean, log2_unit, weights
 from harness.cases.attention_rows import rows_named
 from harness.cases.base import make_case
-from harness.lint.attention import NO_LEAN, TAIL_WEIGHT, discriminate
 from harness.draw import Draw
 from harness.flags import FLAGS
+from harness.lint.attention import NO_LEAN, TAIL_WEIGHT, discriminate
 
 
 def all_cases() -> tuple[Case, ...]:

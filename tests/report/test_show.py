@@ -14,10 +14,10 @@ from harness.cli import main
 from harness.errors import UsageProblem
 from harness.expect import expected_outputs
 from harness.forest import trees
-from harness.store.manifest import SetInfo
 from harness.shapes import bind, kernel_named
 from harness.show import render
 from harness.store import write_set
+from harness.store.manifest import SetInfo
 
 
 def i32(*values: object) -> AnyArray:

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.case import AnyArray, Case, Patched, Recipe, Value, materialize
-from harness.store.manifest import Manifest, SetInfo, load_manifest
 from harness.store import write_set
+from harness.store.manifest import Manifest, SetInfo, load_manifest
 
 INFO = SetInfo("smoke", 7, "1.0", "ab" * 32, "2.4.6", "3.11.7")
 ODD_BF16 = np.array([0x7FC0, 0xFFC1, 0x7F81, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x3F80], np.uint16)

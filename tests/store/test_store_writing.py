@@ -16,8 +16,8 @@ from store_cases import INFO, make_cases, same_value, write_small
 
 from harness.case import Case
 from harness.errors import FixtureError
-from harness.store.publish import published_folder
 from harness.store import open_set, write_set
+from harness.store.publish import published_folder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from made import attention_case, case_of, tree_case
 
 from harness.case import Patched, Recipe, materialize
-from harness.compare import Comparison, attention_allowance, compare_case
 from harness.errors import FixtureError
+from harness.judge.compare import Comparison, attention_allowance, compare_case
 from references.bf16 import bf16_to_float64, float_to_bf16
 
 CASE = attention_case()

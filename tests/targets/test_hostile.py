@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 from made import attention_case, small_cases, tree_case
 
-from harness import hostile, verify
+from harness import verify
 from harness.case import materialize
-from harness.picture import tree_picture
+from harness.judge.picture import tree_picture
+from harness.memory import hostile
+from harness.memory.host import HostMemory
 from harness.results import Mismatch, Outcome
-from harness.targets.host import HostMemory
 from harness.targets.pool import Pool
 
 

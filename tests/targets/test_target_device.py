@@ -8,8 +8,8 @@ import pytest
 
 from harness import verify
 from harness.errors import EnvironmentProblem
+from harness.memory.cuda_driver import DriverError
 from harness.results import Outcome
-from harness.targets.cuda_driver import DriverError
 
 
 @pytest.fixture

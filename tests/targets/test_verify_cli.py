@@ -176,7 +176,7 @@ def test_a_harness_error(here: Path, small_set: Path, monkeypatch: pytest.Monkey
     def broken(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr("harness.verification.judge", broken)
+    monkeypatch.setattr("harness.runner.verification.judge", broken)
     assert verify(small_set, "--target", "reference", "-k", "kv_commit") == 6
     assert "ZeroDivisionError: by zero" in capsys.readouterr().out
 

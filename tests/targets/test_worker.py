@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from made import HIT, tree_case
 
-from harness import supervisor, wire
-from harness.buffers import GUARD, Arena
 from harness.case import Patched, Recipe
-from harness.child import Child, Death
 from harness.errors import FixtureError, HarnessError
+from harness.memory.buffers import GUARD, Arena
+from harness.memory.host import HostMemory
 from harness.observation import Job, Observation
 from harness.results import Outcome
-from harness.supervisor import Settings, Supervisor
+from harness.runner import supervisor, wire
+from harness.runner.child import Child, Death
+from harness.runner.supervisor import Settings, Supervisor
 from harness.targets import Options
-from harness.targets.host import HostMemory
 
 SETTINGS = Settings("reference", Options(), repeat=2, timeout=30.0)
 
@@ -211,7 +211,7 @@ def test_interruption_kills_the_workers() -> None:
 def test_a_target_that_hangs_while_it_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.child.START_TIMEOUT", 2.0)
+    monkeypatch.setattr("harness.runner.child.START_TIMEOUT", 2.0)
     start = time.monotonic()
     with pytest.raises(HarnessError, match="slow:T cannot be opened: no answer within 2 s"):
         Child("slow:T", Options())

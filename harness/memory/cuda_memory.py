@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from harness.buffers import Bytes
-from harness.targets.cuda_driver import NOT_SUPPORTED, Driver, DriverError
-from harness.targets.library import OK, status_text
-from harness.targets.recording import CaptureFailed, CaptureUnavailable
+from harness.contract import OK, status_text
+from harness.memory.buffers import Bytes
+from harness.memory.cuda_driver import NOT_SUPPORTED, Driver, DriverError
+from harness.memory.space import CaptureFailed, CaptureUnavailable
 
 
 class DeviceBlock:

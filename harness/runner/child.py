@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness import wire
+import harness
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
 from harness.observation import Job, Observation
 from harness.results import Outcome, TargetInfo
+from harness.runner import wire
 from harness.targets import worker_environment
 from harness.targets.base import Options
 
@@ -57,7 +58,7 @@ class Child:
         self._logs = [log_read]  # empty once the worker has closed its output
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.worker", str(work_read), str(result_write)],
+                [sys.executable, "-m", "harness.runner.worker", str(work_read), str(result_write)],
                 stdin=subprocess.DEVNULL,
                 stdout=log_write,
                 stderr=log_write,
@@ -178,7 +179,7 @@ class Child:
 
 def _environment(target: str) -> dict[str, str]:
     """This environment, with this package importable and one thread per numeric library."""
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(Path(harness.__path__[0]).resolve().parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     threads = {name: os.environ.get(name, "1") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
     return {**os.environ, **threads, **worker_environment(target), "PYTHONPATH": os.pathsep.join(paths)}

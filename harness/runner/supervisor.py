@@ -11,9 +11,9 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from harness.case import Case
-from harness.child import Child, Death, Hello
 from harness.errors import HarnessError
 from harness.observation import Job, Observation
+from harness.runner.child import Child, Death, Hello
 from harness.targets.base import Options
 
 MAX_DEATHS = 50  # after so many dead workers the rest of a plan is not run

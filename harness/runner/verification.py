@@ -13,22 +13,22 @@ from pathlib import Path
 
 import harness
 from harness.case import Case
-from harness.child import Death, Hello
-from harness.conclusion import failures
 from harness.contract import CONTRACT_VERSION
-from harness.environment import cores, machine_facts
 from harness.errors import UsageProblem
 from harness.flags import FLAGS
 from harness.judge import Verdict, judge
-from harness.naming import relative, relative_target
-from harness.picture import tree_picture
+from harness.judge.picture import tree_picture
 from harness.replay import MIN_REPEAT
 from harness.results import CaseResult, Environment, Outcome, Results, RunInfo, TreePicture
-from harness.selection import select
+from harness.runner.child import Death, Hello
+from harness.runner.conclusion import failures
+from harness.runner.environment import cores, machine_facts
+from harness.runner.naming import relative, relative_target
+from harness.runner.selection import select
+from harness.runner.supervisor import Seen, Settings, Supervisor
 from harness.shapes import kernel_named
 from harness.store import FixtureSet, open_set
 from harness.store.index import CaseSummary
-from harness.supervisor import Seen, Settings, Supervisor
 from harness.targets import Options, check_name
 
 Progress = Callable[[CaseResult, int, int], None]  # result, cases done, cases planned

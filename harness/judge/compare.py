@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 
+from harness.allowance import Floats, allowed_lse, allowed_out
 from harness.case import AnyArray, Case, Value, materialize
 from harness.contract import KERNELS, Array
 from harness.errors import FixtureError
 from harness.results import Mismatch
 from harness.shapes import outputs_of, shape_of
-
-Floats = npt.NDArray[np.float64]
 
 SHARE_CAP = 1e9  # a share is reported no larger than this, so that it is a number
 _LN2 = 0.6931471805599453
@@ -84,19 +82,13 @@ def compare_case(
 
 
 def attention_allowance(expected: Mapping[str, Value]) -> dict[str, Floats]:
-    """The largest difference that ``out`` and ``lse`` may show, element by element.
-
-    With m = sum p|v|, d as stored and n visible keys: 2^-8 (abs(ref) + m) + 2 d m for ``out``, and
-    d + n 2^-28 + 2^-23 abs(lse) for ``lse`` (0 where nothing is seen, which only -inf answers).
-    """
+    """The largest difference that ``out`` and ``lse`` may show, element by element (`harness.allowance`)."""
     out, m, lse, d = (
         materialize(expected[name]).astype(np.float64) for name in ("out", "out_m", "lse", "lse_d")
     )
-    seen = materialize(expected["visible"]).astype(np.float64)[..., None]
-    finite = np.isfinite(lse)
     allowed = {
-        "out": 2.0**-8 * (np.abs(out) + m) + 2.0 * d[..., None] * m,
-        "lse": np.where(finite, d + seen * 2.0**-28 + 2.0**-23 * np.abs(np.where(finite, lse, 0.0)), 0.0),
+        "out": allowed_out(out, m, d),
+        "lse": allowed_lse(lse, d, materialize(expected["visible"])),
     }
     for name, values in allowed.items():
         if not (np.isfinite(values) & (values >= 0.0)).all():

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.buffers import Bytes
-from harness.timing import host_seconds
+from harness.memory.buffers import Bytes
+from harness.memory.timing import host_seconds
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.buffers import POISONS
 from harness.case import AnyArray, Case
-from harness.compare import Comparison, compare_case
+from harness.judge.compare import Comparison, compare_case
+from harness.memory.buffers import POISONS
 from harness.observation import Observation
 from harness.results import Mismatch, Outcome
 

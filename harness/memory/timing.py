@@ -1,4 +1,4 @@
-"""One number per call: the wall clock on the host, event times on a device (see `targets.cuda_driver`)."""
+"""One number per call: the wall clock on the host, event times on a device."""
 
 from __future__ import annotations
 

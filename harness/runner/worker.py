@@ -1,6 +1,6 @@
-"""The worker process: ``python -m harness.worker IN OUT``, one target, one case at a time.
+"""The worker process: ``python -m harness.runner.worker IN OUT``, one target, one case at a time.
 
-IN and OUT are inherited file descriptors (see `harness.wire`); whatever the target prints goes elsewhere.
+IN and OUT are inherited descriptors (see `harness.runner.wire`); what the target prints goes elsewhere.
 It gets inputs only. It ends when IN does.
 """
 
@@ -12,9 +12,9 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from harness import wire
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
 from harness.replay import replay
+from harness.runner import wire
 from harness.targets import Options, Target, open_target
 
 DEVICE_FAULT = 86  # exit code after a fault that leaves the device unusable for this process

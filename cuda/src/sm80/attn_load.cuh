@@ -1,0 +1,210 @@
+// Copies of query rows and key rows into shared memory, and the list of tail nodes that a tile sees.
+#pragma once
+
+#include "attn_tile.cuh"
+#include "ddtree.h"
+#include "ptx.cuh"
+
+namespace ddtree {
+namespace mma {
+
+// What a kernel needs to know; pools as bytes.
+struct Problem {
+    const uint16_t* q;
+    const unsigned char* latent;
+    const unsigned char* rope;
+    const int32_t* block_table;
+    const int32_t* prefix_len;
+    const int32_t* node_count;
+    const uint32_t* tree_mask;
+    uint16_t* out;
+    float* lse;
+    int64_t latent_page;  // strides in bytes
+    int64_t latent_slot;
+    int64_t rope_page;
+    int64_t rope_slot;
+    int32_t B;
+    int32_t N;
+    int32_t W;
+    int32_t Hq;
+    int32_t S;
+    int32_t M;
+    float scale_log2;  // scale * log2(e)
+    int32_t workers;
+    float* partial;      // [2 * workers] partial results, see attn_merge.cuh
+    int64_t* line;       // the line, for the merge
+};
+
+// The part of a tile's work that this block does.
+struct Task {
+    int request;
+    int live;       // nodes
+    int prefix;
+    int first_row;  // row = node * Hq + head, in the request
+    int rows;       // live rows of the tile
+    int first_unit;    // of the prefix
+    int prefix_units;
+    int first_tail;    // unit of visible tail nodes
+    int tail_units;
+    int tail_nodes;    // visible tail nodes in the list
+};
+
+// The slot of row `row` of unit `unit` of the task; -1 if there is none.
+template <class Tile>
+__device__ __forceinline__ int slot_of(const Task& task, const unsigned char* memory, int unit, int row) {
+    if (unit < task.prefix_units) {
+        const int slot = (task.first_unit + unit) * Tile::kKeys + row;
+        return slot < task.prefix ? slot : -1;
+    }
+    const int index = (task.first_tail + unit - task.prefix_units) * Tile::kKeys + row;
+    if (unit >= task.prefix_units + task.tail_units || index >= task.tail_nodes) {
+        return -1;
+    }
+    return task.prefix + reinterpret_cast<const uint16_t*>(memory + Tile::kTail)[index];
+}
+
+// Copies one unit, 16 bytes at a time. A thread has column chunk threadIdx % 8 of every plane, of the rows
+// threadIdx / 8 and 32 further; copy(i) is one of them, the rope plane first.
+template <class Tile>
+struct Copier {
+    const unsigned char* latent[Tile::kCopyRows];
+    const unsigned char* rope[Tile::kCopyRows];
+    int bytes[Tile::kCopyRows];  // 16, or 0 for zeros
+    uint32_t to;
+    bool any;
+
+    __device__ __forceinline__ void copy(int index) const {
+        if (!any) {
+            return;
+        }
+        const int row = index % Tile::kCopyRows;
+        const int plane = (kValuePlanes + index / Tile::kCopyRows) % kPlanes;
+        const unsigned char* from = plane == kValuePlanes ? rope[row] : latent[row] + plane * kPlaneRow;
+        ptx::copy_16(to + plane * Tile::kKeyPlaneBytes + row * 32 * kPlaneRow, from, bytes[row]);
+    }
+
+    __device__ __forceinline__ void copy_all() const {
+#pragma unroll
+        for (int i = 0; i < Tile::kSteps; ++i) {
+            copy(i);
+        }
+    }
+};
+
+// Looks up pages one unit ahead of the copies, so that no copy waits for the block table.
+template <class Tile>
+struct Pages {
+    int page[Tile::kCopyRows];
+
+    __device__ __forceinline__ void look_up(const Problem& problem, const Task& task,
+                                            const unsigned char* memory, int unit) {
+        const int32_t* table = problem.block_table + static_cast<int64_t>(task.request) * problem.M;
+#pragma unroll
+        for (int i = 0; i < Tile::kCopyRows; ++i) {
+            const int slot = slot_of<Tile>(task, memory, unit, threadIdx.x / 8 + 32 * i);
+            page[i] = slot >= 0 ? table[static_cast<unsigned>(slot) / static_cast<unsigned>(problem.S)] : 0;
+        }
+    }
+
+    __device__ __forceinline__ Copier<Tile> copier(const Problem& problem, const Task& task,
+                                                   const unsigned char* memory, int unit,
+                                                   uint32_t stage) const {
+        Copier<Tile> copier;
+        const int chunk = threadIdx.x % 8;
+        copier.any = unit < task.prefix_units + task.tail_units;
+        copier.to = stage + chunk_offset(threadIdx.x / 8, chunk);
+#pragma unroll
+        for (int i = 0; i < Tile::kCopyRows; ++i) {
+            const int slot = slot_of<Tile>(task, memory, unit, threadIdx.x / 8 + 32 * i);
+            const unsigned in_page = static_cast<unsigned>(slot) % static_cast<unsigned>(problem.S);
+            const bool there = slot >= 0;
+            copier.bytes[i] = there ? 16 : 0;
+            copier.latent[i] = problem.latent + chunk * 16;
+            copier.rope[i] = problem.rope + chunk * 16;
+            if (there) {
+                copier.latent[i] += page[i] * problem.latent_page + in_page * problem.latent_slot;
+                copier.rope[i] += page[i] * problem.rope_page + in_page * problem.rope_slot;
+            }
+        }
+        return copier;
+    }
+};
+
+// Query rows of the tile: the first planes to their place, the held ones to the second stage.
+template <class Tile>
+__device__ __forceinline__ void copy_query(const Problem& problem, const Task& task, uint32_t memory) {
+    const int64_t first = static_cast<int64_t>(task.request) * problem.N * problem.Hq + task.first_row;
+    const int chunk = threadIdx.x % 8;
+#pragma unroll
+    for (int i = 0; i < Tile::kRows / 32; ++i) {
+        const int row = threadIdx.x / 8 + 32 * i;
+        const bool live = row < task.rows;
+        const unsigned char* from =
+            reinterpret_cast<const unsigned char*>(problem.q + (first + (live ? row : 0)) * kColumns) +
+            chunk * 16;
+#pragma unroll
+        for (int plane = 0; plane < kPlanes; ++plane) {
+            const uint32_t to = plane < Tile::kQueryPlanes
+                                    ? memory + plane * Tile::kQueryPlaneBytes
+                                    : memory + Tile::kStages + Tile::kStageBytes +
+                                          (plane - Tile::kQueryPlanes) * Tile::kQueryPlaneBytes;
+            ptx::copy_16(to + chunk_offset(row, chunk), from + plane * kPlaneRow, live ? 16 : 0);
+        }
+    }
+}
+
+// The nodes of the request whose tail rows some row of the tile sees, in rising order, to Tile::kTail.
+// Returns their number. Called by all threads; contains barriers. Nothing else is in the exchange area.
+template <class Tile>
+__device__ __forceinline__ int list_tail(const Problem& problem, const Task& task, unsigned char* memory) {
+    uint32_t* seen = reinterpret_cast<uint32_t*>(memory + Tile::kExchange);
+    uint16_t* list = reinterpret_cast<uint16_t*>(memory + Tile::kTail);
+    int* count = reinterpret_cast<int*>(memory + Tile::kTailCount);
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    const int words = (task.live + 31) / 32;
+    const int first_node = task.first_row / problem.Hq;
+    const int last_node = (task.first_row + task.rows - 1) / problem.Hq;
+    const uint32_t* mask = problem.tree_mask + static_cast<int64_t>(task.request) * problem.N * problem.W;
+    for (int word = threadIdx.x; word < words; word += kThreads) {
+        seen[word] = 0;
+    }
+    __syncthreads();
+    for (int node = first_node + warp; node <= last_node; node += kWarps) {
+        for (int word = lane; word < words; word += 32) {
+            const int left = task.live - word * 32;
+            const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
+            const uint32_t bits = mask[static_cast<int64_t>(node) * problem.W + word] & inside;
+            if (bits != 0) {
+                atomicOr(&seen[word], bits);
+            }
+        }
+    }
+    __syncthreads();
+    if (warp == 0) {
+        int before = 0;
+        for (int first = 0; first < words; first += 32) {
+            const int word = first + lane;
+            uint32_t bits = word < words ? seen[word] : 0;
+            int through = __popc(bits);
+            const int own = through;
+            for (int step = 1; step < 32; step *= 2) {
+                const int other = __shfl_up_sync(0xffffffffu, through, step);
+                through += lane >= step ? other : 0;
+            }
+            int index = before + through - own;
+            for (; bits != 0; bits &= bits - 1) {
+                list[index++] = static_cast<uint16_t>(word * 32 + __ffs(static_cast<int>(bits)) - 1);
+            }
+            before += __shfl_sync(0xffffffffu, through, 31);
+        }
+        if (lane == 0) {
+            *count = before;
+        }
+    }
+    __syncthreads();
+    return *count;
+}
+
+}  // namespace mma
+}  // namespace ddtree

@@ -1,0 +1,142 @@
+// Output of a tile: weights times values, in float; each warp has all rows and 64 of the 512 columns.
+#pragma once
+
+#include "attn_softmax.cuh"
+
+namespace ddtree {
+namespace mma {
+
+template <class Tile>
+struct Output {
+    float sum[Tile::kRowBlocks][8][4];
+
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int row = 0; row < Tile::kRowBlocks; ++row) {
+#pragma unroll
+            for (int column = 0; column < 8; ++column) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    sum[row][column][i] = 0.0f;
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void rescale(const float* factors, int lane) {
+#pragma unroll
+        for (int row = 0; row < Tile::kRowBlocks; ++row) {
+            const float low = factors[row * 16 + lane / 4];
+            const float high = factors[row * 16 + lane / 4 + 8];
+#pragma unroll
+            for (int column = 0; column < 8; ++column) {
+                sum[row][column][0] *= low;
+                sum[row][column][1] *= low;
+                sum[row][column][2] *= high;
+                sum[row][column][3] *= high;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void add(uint32_t weights, uint32_t unit, const Role<Tile>& role) {
+        const uint32_t values = unit + role.warp * Tile::kKeyPlaneBytes;
+        // Row (lane % 16) of a 16-row block: chunk c of it is at row + ((c ^ (row & 7)) << 4).
+        const uint32_t value_row = values + role.lane % 16 * kPlaneRow;
+        const uint32_t weight_row = weights + role.lane % 16 * kPlaneRow;
+        const uint32_t flip = ((role.lane / 16) ^ (role.lane % 8)) << 4;
+        uint32_t a[2][4];
+        uint32_t b[4][4];
+#pragma unroll
+        for (int step = 0; step < Tile::kKeys / 16; ++step) {
+#pragma unroll
+            for (int pair = 0; pair < 4; ++pair) {
+                ptx::load_matrices_transposed(b[pair],
+                                              value_row + (flip ^ (pair << 5)) + step * 16 * kPlaneRow);
+            }
+            ptx::load_matrices(a[0], weight_row + (flip ^ (step << 5)));
+#pragma unroll
+            for (int row = 0; row < Tile::kRowBlocks; ++row) {
+                if (row + 1 < Tile::kRowBlocks) {
+                    ptx::load_matrices(a[(row + 1) % 2],
+                                       weight_row + (flip ^ (step << 5)) + (row + 1) * 16 * kPlaneRow);
+                }
+#pragma unroll
+                for (int pair = 0; pair < 4; ++pair) {
+                    ptx::multiply_add(sum[row][2 * pair], a[row % 2], b[pair][0], b[pair][1]);
+                    ptx::multiply_add(sum[row][2 * pair + 1], a[row % 2], b[pair][2], b[pair][3]);
+                }
+            }
+        }
+    }
+};
+
+// Sums up the weights of the tile's rows over the warps; fills the tables of peaks and totals by row.
+// Writes log-sum-exp and bf16 output of a whole tile, or peaks, totals and float output of a part of it.
+// `record` of a part: [kRows] peaks, [kRows] totals, [kRows, 512] sums.
+template <class Tile>
+__device__ __forceinline__ void write_output(const Problem& problem, const Task& task,
+                                             const Output<Tile>& output, const RowPair& rows, float* record,
+                                             unsigned char* memory, const Role<Tile>& role) {
+    float* shared_total = reinterpret_cast<float*>(memory + Tile::kExchange);  // [kSharers, kRows]
+    float* norm = shared_total + Tile::kSharers * Tile::kRows;                 // [kRows]
+    const float* peaks = reinterpret_cast<const float*>(memory + Tile::kPeaks);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+        float total = rows.total[row];
+        total += __shfl_xor_sync(0xffffffffu, total, 1);
+        total += __shfl_xor_sync(0xffffffffu, total, 2);
+        if (role.lane % 4 == 0) {
+            shared_total[role.sharer * Tile::kRows + role.kept_row + role.lane / 4 + 8 * row] = total;
+        }
+    }
+    __syncthreads();
+    const int64_t first = static_cast<int64_t>(task.request) * problem.N * problem.Hq + task.first_row;
+    if (threadIdx.x < Tile::kRows) {
+        const int row = threadIdx.x;
+        float total = 0.0f;
+#pragma unroll
+        for (int sharer = 0; sharer < Tile::kSharers; ++sharer) {
+            total += shared_total[sharer * Tile::kRows + row];
+        }
+        norm[row] = total > 0.0f ? 1.0f / total : 0.0f;
+        if (record != nullptr) {
+            record[row] = peaks[row];
+            record[Tile::kRows + row] = total;
+        } else if (problem.lse != nullptr && row < task.rows) {
+            problem.lse[first + row] = total > 0.0f
+                                           ? peaks[row] * 0.6931471805599453f + logf(total)
+                                           : minus_infinity();
+        }
+    }
+    __syncthreads();
+    const int column = role.warp * 64 + role.lane % 4 * 2;
+#pragma unroll
+    for (int block = 0; block < Tile::kRowBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int row = block * 16 + role.lane / 4 + 8 * half;
+            if (row >= task.rows) {
+                continue;
+            }
+            if (record != nullptr) {
+                float* to = record + 2 * Tile::kRows + row * kValueColumns + column;
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    *reinterpret_cast<float2*>(to + 8 * i) =
+                        make_float2(output.sum[block][i][2 * half], output.sum[block][i][2 * half + 1]);
+                }
+            } else {
+                const float scale = norm[row];
+                uint16_t* to = problem.out + (first + row) * kValueColumns + column;
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    *reinterpret_cast<uint32_t*>(to + 8 * i) = ptx::pack_bf16(
+                        output.sum[block][i][2 * half] * scale, output.sum[block][i][2 * half + 1] * scale);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace mma
+}  // namespace ddtree

@@ -1,0 +1,98 @@
+"""What the kernel is measured against: FlashInfer's MLA kernels, a cascade of them, and torch."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from attention_inputs import LATENT, SCALE, Problem
+
+HAS_FLASHINFER = importlib.util.find_spec("flashinfer") is not None
+
+
+class FlashInfer:
+    """One planned wrapper over the first `length` keys of every request."""
+
+    def __init__(self, problem: Problem, backend: str, causal: bool, length: int) -> None:
+        import flashinfer
+
+        shape, page = problem.shape, problem.shape.page
+        self.backend = backend
+        buffer = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+        self.wrapper = flashinfer.mla.BatchMLAPagedAttentionWrapper(buffer, backend=backend)
+        pages = -(-length // page)
+        tokens = torch.arange(shape.batch + 1, dtype=torch.int32, device="cuda") * shape.nodes
+        starts = torch.arange(shape.batch + 1, dtype=torch.int32, device="cuda") * pages
+        indices = problem.block_table[:, :pages].reshape(-1).contiguous()
+        lengths = torch.full((shape.batch,), length, dtype=torch.int32, device="cuda")
+        self.wrapper.plan(tokens, starts, indices, lengths, shape.heads, LATENT, problem.q.shape[-1] - LATENT, page,
+                          causal, SCALE, torch.bfloat16, torch.bfloat16)  # fmt: skip
+        flat = problem.q.reshape(-1, shape.heads, problem.q.shape[-1])
+        self.q_nope = flat[..., :LATENT].contiguous()
+        self.q_rope = flat[..., LATENT:].contiguous()
+        self.out = torch.empty_like(self.q_nope)
+        self.lse = torch.empty(flat.shape[:2], device="cuda")
+
+    def bind(self, latent: torch.Tensor, rope: torch.Tensor, lse: bool = False) -> Callable[[], None]:
+        """A function that enqueues one call."""
+
+        def call() -> None:
+            self.wrapper.run(self.q_nope, self.q_rope, latent, rope, out=self.out,
+                             lse=self.lse if lse else None, return_lse=lse)  # fmt: skip
+
+        return call
+
+
+def split_pool(kv: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Latent and rope pools, as FlashInfer wants them."""
+    return kv[..., :LATENT].contiguous(), kv[..., LATENT:].contiguous()
+
+
+def cascade(problem: Problem, backend: str, latent: torch.Tensor, rope: torch.Tensor) -> Callable[[], None]:
+    """Prefix without a mask by FlashInfer, masked tail by torch, merge: batch 1."""
+    import flashinfer
+
+    shape = problem.shape
+    prefix = FlashInfer(problem, backend, False, shape.prefix)
+    call_prefix = prefix.bind(latent, rope, lse=True)
+    slot = torch.arange(shape.prefix, shape.prefix + shape.nodes, device="cuda")
+    index = problem.block_table[0][slot // shape.page].long() * shape.page + slot % shape.page
+    tail_latent = latent.view(-1, LATENT)[index]
+    tail = torch.cat([tail_latent, rope.view(-1, rope.shape[-1])[index]], 1)
+    hidden = torch.from_numpy(~problem.sees[0]).cuda()[None]
+    q = problem.q[0].transpose(0, 1)  # heads, nodes, width
+
+    def call() -> None:
+        call_prefix()
+        score = ((q @ tail.T).float() * SCALE).masked_fill(hidden, float("-inf"))
+        lse = torch.logsumexp(score, -1)
+        out = torch.exp(score - lse[..., None]).bfloat16() @ tail_latent
+        base2 = (lse.T * 1.4426950408889634).contiguous()
+        flashinfer.merge_state(prefix.out, prefix.lse, out.transpose(0, 1).contiguous(), base2)
+
+    return call
+
+
+def sdpa(problem: Problem, kv: torch.Tensor) -> Callable[[], None]:
+    """Torch scaled_dot_product_attention with a boolean mask over gathered keys: batch 1."""
+    shape = problem.shape
+    length = shape.prefix + shape.nodes
+    index = torch.from_numpy(problem._flat(0, 0, length)).cuda()
+    keys = kv.view(-1, kv.shape[-1])[index]
+    q = problem.q[0].reshape(1, 1, -1, kv.shape[-1])
+    visible = torch.ones(shape.nodes, length, dtype=torch.bool, device="cuda")
+    visible[:, shape.prefix :] = torch.from_numpy(problem.sees[0]).cuda()
+    mask = visible.repeat_interleave(shape.heads, 0)[None, None]
+    k, v = keys[None, None], keys[None, None, :, :LATENT]
+
+    def call() -> None:
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=SCALE)
+
+    return call
+
+
+def median(values: list[float]) -> float:
+    """Median."""
+    return float(np.median(values))
