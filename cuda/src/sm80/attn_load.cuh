@@ -19,16 +19,18 @@ struct Problem {
     const uint32_t* tree_mask;
     uint16_t* out;
     float* lse;
-    int64_t latent_page;  // strides in bytes
-    int64_t latent_slot;
-    int64_t rope_page;
-    int64_t rope_slot;
+    int32_t latent_page;  // strides in bytes
+    int32_t latent_slot;
+    int32_t rope_page;
+    int32_t rope_slot;
     int32_t B;
     int32_t N;
     int32_t W;
     int32_t Hq;
     int32_t S;
     int32_t M;
+    uint32_t page_magic;  // slot / S = (umulhi(slot, page_magic) + slot) >> page_shift
+    uint32_t page_shift;
     float scale_log2;  // scale * log2(e)
     int32_t workers;
     float* partial;      // [2 * workers] partial results, see attn_merge.cuh
@@ -95,6 +97,7 @@ struct Copier {
 template <class Tile>
 struct Pages {
     int page[Tile::kCopyRows];
+    int in_page[Tile::kCopyRows];  // -1: no such key
 
     __device__ __forceinline__ void look_up(const Problem& problem, const Task& task,
                                             const unsigned char* memory, int unit) {
@@ -102,12 +105,13 @@ struct Pages {
 #pragma unroll
         for (int i = 0; i < Tile::kCopyRows; ++i) {
             const int slot = slot_of<Tile>(task, memory, unit, threadIdx.x / 8 + 32 * i);
-            page[i] = slot >= 0 ? table[static_cast<unsigned>(slot) / static_cast<unsigned>(problem.S)] : 0;
+            const int index = static_cast<int>((__umulhi(slot, problem.page_magic) + slot) >> problem.page_shift);
+            page[i] = slot >= 0 ? table[index] : 0;
+            in_page[i] = slot >= 0 ? slot - index * problem.S : -1;
         }
     }
 
-    __device__ __forceinline__ Copier<Tile> copier(const Problem& problem, const Task& task,
-                                                   const unsigned char* memory, int unit,
+    __device__ __forceinline__ Copier<Tile> copier(const Problem& problem, const Task& task, int unit,
                                                    uint32_t stage) const {
         Copier<Tile> copier;
         const int chunk = threadIdx.x % 8;
@@ -115,22 +119,18 @@ struct Pages {
         copier.to = stage + chunk_offset(threadIdx.x / 8, chunk);
 #pragma unroll
         for (int i = 0; i < Tile::kCopyRows; ++i) {
-            const int slot = slot_of<Tile>(task, memory, unit, threadIdx.x / 8 + 32 * i);
-            const unsigned in_page = static_cast<unsigned>(slot) % static_cast<unsigned>(problem.S);
-            const bool there = slot >= 0;
-            copier.bytes[i] = there ? 16 : 0;
-            copier.latent[i] = problem.latent + chunk * 16;
-            copier.rope[i] = problem.rope + chunk * 16;
-            if (there) {
-                copier.latent[i] += page[i] * problem.latent_page + in_page * problem.latent_slot;
-                copier.rope[i] += page[i] * problem.rope_page + in_page * problem.rope_slot;
-            }
+            const int row = max(in_page[i], 0);
+            copier.bytes[i] = in_page[i] >= 0 ? 16 : 0;
+            copier.latent[i] = problem.latent + static_cast<int64_t>(page[i]) * problem.latent_page +
+                               (row * problem.latent_slot + chunk * 16);
+            copier.rope[i] = problem.rope + static_cast<int64_t>(page[i]) * problem.rope_page +
+                             (row * problem.rope_slot + chunk * 16);
         }
         return copier;
     }
 };
 
-// Query rows of the tile: the first planes to their place, the held ones to the second stage.
+// Query rows of the tile: the first planes to their place, the held ones to the last stage.
 template <class Tile>
 __device__ __forceinline__ void copy_query(const Problem& problem, const Task& task, uint32_t memory) {
     const int64_t first = static_cast<int64_t>(task.request) * problem.N * problem.Hq + task.first_row;
@@ -146,7 +146,7 @@ __device__ __forceinline__ void copy_query(const Problem& problem, const Task& t
         for (int plane = 0; plane < kPlanes; ++plane) {
             const uint32_t to = plane < Tile::kQueryPlanes
                                     ? memory + plane * Tile::kQueryPlaneBytes
-                                    : memory + Tile::kStages + Tile::kStageBytes +
+                                    : memory + Tile::kStages + (Tile::kStageCount - 1) * Tile::kStageBytes +
                                           (plane - Tile::kQueryPlanes) * Tile::kQueryPlaneBytes;
             ptx::copy_16(to + chunk_offset(row, chunk), from + plane * kPlaneRow, live ? 16 : 0);
         }

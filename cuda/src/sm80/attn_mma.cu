@@ -8,6 +8,8 @@ namespace ddtree {
 namespace mma {
 namespace {
 
+constexpr int64_t kMostStride = 1 << 29;  // elements
+
 // What the host knows of the current device; 0 where a query fails.
 int attribute(cudaDeviceAttr which) {
     int device = 0;
@@ -19,8 +21,10 @@ int attribute(cudaDeviceAttr which) {
     return value;
 }
 
-bool multiple_of_16(const void* base, int64_t page, int64_t slot) {
-    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && (page | slot) % 8 == 0;
+// Rows can be copied 16 bytes at a time, and a page with its strides in bytes fits into 32 bits.
+bool copyable(const void* base, int64_t page, int64_t slot) {
+    return reinterpret_cast<uintptr_t>(base) % 16 == 0 && (page | slot) % 8 == 0 &&
+           within(page, -kMostStride, kMostStride) && within(slot, -kMostStride / 256, kMostStride / 256);
 }
 
 template <class Tile>
@@ -86,10 +90,16 @@ int32_t run(const ddtree_verify_attn_args& args, int shares, void* workspace, ui
     problem.tree_mask = args.tree_mask;
     problem.out = args.out;
     problem.lse = args.lse;
-    problem.latent_page = args.key_page_stride * 2;
-    problem.latent_slot = args.key_slot_stride * 2;
-    problem.rope_page = (split ? args.rope_page_stride : args.key_page_stride) * 2;
-    problem.rope_slot = (split ? args.rope_slot_stride : args.key_slot_stride) * 2;
+    problem.latent_page = static_cast<int32_t>(args.key_page_stride * 2);
+    problem.latent_slot = static_cast<int32_t>(args.key_slot_stride * 2);
+    problem.rope_page = static_cast<int32_t>((split ? args.rope_page_stride : args.key_page_stride) * 2);
+    problem.rope_slot = static_cast<int32_t>((split ? args.rope_slot_stride : args.key_slot_stride) * 2);
+    problem.page_shift = 0;
+    while ((1 << problem.page_shift) < args.S) {
+        ++problem.page_shift;
+    }
+    problem.page_magic = static_cast<uint32_t>(
+        ((static_cast<uint64_t>(1 << problem.page_shift) - args.S) << 32) / args.S + 1);
     problem.B = args.B;
     problem.N = args.N;
     problem.W = args.W;
@@ -119,8 +129,8 @@ bool takes(const ddtree_verify_attn_args& args) {
     return args.Hkv == 1 && args.Dk == kColumns && args.Dv == kValueColumns &&
            (args.Dr == 0 || args.Dr == kColumns - kValueColumns) && args.value == args.key &&
            args.value_page_stride == args.key_page_stride && args.value_slot_stride == args.key_slot_stride &&
-           multiple_of_16(args.key, args.key_page_stride, args.key_slot_stride) &&
-           (!split || multiple_of_16(args.rope, args.rope_page_stride, args.rope_slot_stride)) &&
+           copyable(args.key, args.key_page_stride, args.key_slot_stride) &&
+           (!split || copyable(args.rope, args.rope_page_stride, args.rope_slot_stride)) &&
            reinterpret_cast<uintptr_t>(args.q) % 16 == 0 && reinterpret_cast<uintptr_t>(args.out) % 4 == 0 &&
            rows < (1 << 30);
 }

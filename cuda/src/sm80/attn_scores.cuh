@@ -98,15 +98,19 @@ __device__ __forceinline__ void partial_scores(float (&score)[2][Tile::kKeyBlock
 }
 
 // The depth warps of a group swap partial sums: block (r, k) goes to the warp with depth (r + 2 k) mod
-// kDepthWarps, which keeps the total in kept[..], in rising order of k. Contains a barrier of the group.
+// kDepthWarps, which keeps the total in kept[..], in rising order of k. Between sending and receiving stands
+// a barrier of the group.
 template <class Tile>
-__device__ __forceinline__ void exchange_scores(float (&kept)[Tile::kKept][4],
-                                                const float (&score)[2][Tile::kKeyBlocks][4],
-                                                unsigned char* memory, const Role<Tile>& role) {
-    float4* box = reinterpret_cast<float4*>(memory + Tile::kExchange) + role.lane;
-    const auto place = [](int warp, int sender, int index) {
-        return ((warp * (Tile::kDepthWarps - 1) + sender) * Tile::kKept + index) * 32;
-    };
+__device__ __forceinline__ float4* exchange_box(unsigned char* memory, int lane, int warp, int sender,
+                                                int index) {
+    return reinterpret_cast<float4*>(memory + Tile::kExchange) + lane +
+           ((warp * (Tile::kDepthWarps - 1) + sender) * Tile::kKept + index) * 32;
+}
+
+template <class Tile>
+__device__ __forceinline__ void send_scores(float (&kept)[Tile::kKept][4],
+                                            const float (&score)[2][Tile::kKeyBlocks][4],
+                                            unsigned char* memory, const Role<Tile>& role) {
 #pragma unroll
     for (int owner = 0; owner < Tile::kDepthWarps; ++owner) {
 #pragma unroll
@@ -120,23 +124,32 @@ __device__ __forceinline__ void exchange_scores(float (&kept)[Tile::kKept][4],
                 }
             } else {
                 const int sender = role.depth - (role.depth > owner ? 1 : 0);
-                box[place(role.group * Tile::kDepthWarps + owner, sender, index)] =
+                *exchange_box<Tile>(memory, role.lane, role.group * Tile::kDepthWarps + owner, sender, index) =
                     make_float4(mine[0], mine[1], mine[2], mine[3]);
             }
         }
     }
-    ptx::barrier(1 + role.group, 32 * Tile::kDepthWarps);
+}
+
+template <class Tile>
+__device__ __forceinline__ void receive_scores(float (&kept)[Tile::kKept][4], unsigned char* memory,
+                                               const Role<Tile>& role) {
 #pragma unroll
     for (int sender = 0; sender < Tile::kDepthWarps - 1; ++sender) {
 #pragma unroll
         for (int index = 0; index < Tile::kKept; ++index) {
-            const float4 other = box[place(role.warp, sender, index)];
+            const float4 other = *exchange_box<Tile>(memory, role.lane, role.warp, sender, index);
             kept[index][0] += other.x;
             kept[index][1] += other.y;
             kept[index][2] += other.z;
             kept[index][3] += other.w;
         }
     }
+}
+
+template <class Tile>
+__device__ __forceinline__ void group_barrier(const Role<Tile>& role) {
+    ptx::barrier(1 + role.group, 32 * Tile::kDepthWarps);
 }
 
 }  // namespace mma

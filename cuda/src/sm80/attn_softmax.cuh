@@ -57,33 +57,80 @@ __device__ __forceinline__ void mark_visible(const Problem& problem, const Task&
     }
 }
 
-// Weights of a thread's scores under the peaks of its rows, as bf16 to Tile::kWeights; sum[] gets the
-// unrounded sums of the two rows.
+// Scales a thread's scores to log2; what a row does not see becomes -inf.
 template <class Tile>
-__device__ __forceinline__ void store_weights(const float (&score)[Tile::kKept][4], const float (&peak)[2],
-                                              unsigned char* memory, const Role<Tile>& role,
-                                              float (&sum)[2]) {
+__device__ __forceinline__ void finish_scores(float (&score)[Tile::kKept][4], const RowPair& rows, float scale,
+                                              bool masked, const unsigned char* memory,
+                                              const Role<Tile>& role) {
+    const uint32_t* visible = reinterpret_cast<const uint32_t*>(memory + Tile::kVisible);
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-        const float base = peak[row] == minus_infinity() ? 0.0f : peak[row];
-        const int tile_row = role.kept_row + role.lane / 4 + 8 * row;
-        sum[row] = 0.0f;
+    for (int index = 0; index < Tile::kKept; ++index) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            score[index][i] *= scale;
+        }
+    }
+    if (masked) {
 #pragma unroll
         for (int index = 0; index < Tile::kKept; ++index) {
-            const float low = ptx::exp2(score[index][2 * row] - base);
-            const float high = ptx::exp2(score[index][2 * row + 1] - base);
-            sum[row] += low + high;
             const int key = role.kept_key + index * Role<Tile>::kKeptStep;
-            *reinterpret_cast<uint32_t*>(memory + Tile::kWeights + chunk_offset(tile_row, key / 8) +
-                                         key % 8 * 2) = ptx::pack_bf16(low, high);
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                const uint32_t word = visible[rows.node[row] * Tile::kMaskWords + key / 32] >> (key % 32);
+                score[index][2 * row] = (word & 1u) != 0 ? score[index][2 * row] : minus_infinity();
+                score[index][2 * row + 1] = (word & 2u) != 0 ? score[index][2 * row + 1] : minus_infinity();
+            }
         }
     }
 }
 
-// Raises the peaks to the largest scores and makes the weights anew. `output` of all warps is rescaled.
+// Weights of a thread's scores under the peaks of its rows.
 template <class Tile>
-__device__ __forceinline__ void find_peaks(const float (&score)[Tile::kKept][4], RowPair& rows,
-                                           unsigned char* memory, const Role<Tile>& role) {
+struct Weights {
+    uint32_t pair[2][Tile::kKept];  // [row], rounded to bf16
+    float sum[2];                   // unrounded
+    bool breaks_out;                // some score exceeds its peak by more than kHeadroom: peaks must rise
+
+    static constexpr int kPieces = 2 * Tile::kKept;
+
+    // Piece by piece, so that other instructions can stand between.
+    __device__ __forceinline__ void make(int piece, const float (&score)[Tile::kKept][4],
+                                         const RowPair& rows) {
+        const int row = piece / Tile::kKept;
+        const int index = piece % Tile::kKept;
+        const float base = rows.peak[row] == minus_infinity() ? 0.0f : rows.peak[row];
+        const float low = ptx::exp2(score[index][2 * row] - base);
+        const float high = ptx::exp2(score[index][2 * row + 1] - base);
+        const float limit = rows.peak[row] + kHeadroom;
+        const bool over = fmaxf(score[index][2 * row], score[index][2 * row + 1]) > limit;
+        breaks_out = piece == 0 ? over : breaks_out || over;
+        sum[row] = index == 0 ? low + high : sum[row] + (low + high);
+        pair[row][index] = ptx::pack_bf16(low, high);
+    }
+
+    // `half` 1 puts the unit beside the one with half 0.
+    __device__ __forceinline__ void store(unsigned char* memory, int half, const Role<Tile>& role) const {
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+            const int tile_row = role.kept_row + role.lane / 4 + 8 * row;
+#pragma unroll
+            for (int index = 0; index < Tile::kKept; ++index) {
+                const int key = role.kept_key + index * Role<Tile>::kKeptStep;
+                *reinterpret_cast<uint32_t*>(memory + Tile::kWeights +
+                                             chunk_offset(tile_row, half * (Tile::kKeys / 8) + key / 8) +
+                                             key % 8 * 2) = pair[row][index];
+            }
+        }
+    }
+};
+
+// Raises the peaks to the largest scores and makes the weights anew. Called by all threads, with barriers;
+// returns the factors by which earlier sums of the rows shrink. The caller's barrier comes before anything
+// else is written to the exchange area.
+template <class Tile>
+__device__ __forceinline__ const float* raise_peaks(const float (&score)[Tile::kKept][4], RowPair& rows,
+                                                    Weights<Tile>& weights, unsigned char* memory,
+                                                    const Role<Tile>& role) {
     float* shared_peak = reinterpret_cast<float*>(memory + Tile::kExchange);  // [kSharers, kRows]
     float* rescale = shared_peak + Tile::kSharers * Tile::kRows;              // [kRows]
     float* peaks = reinterpret_cast<float*>(memory + Tile::kPeaks);           // [kRows]
@@ -112,66 +159,17 @@ __device__ __forceinline__ void find_peaks(const float (&score)[Tile::kKept][4],
         peaks[threadIdx.x] = after;
     }
     __syncthreads();
-    float sum[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         const int tile_row = role.kept_row + role.lane / 4 + 8 * row;
         rows.peak[row] = peaks[tile_row];
         rows.total[row] *= rescale[tile_row];
     }
-    store_weights<Tile>(score, rows.peak, memory, role, sum);
-    rows.total[0] += sum[0];
-    rows.total[1] += sum[1];
-    __syncthreads();
-}
-
-// Turns summed scores into weights. Returns true if the output must be rescaled by the factors at
-// rescale_factors(). Barriers inside; after it all weights of the unit are in shared memory.
-template <class Tile>
-__device__ __forceinline__ bool weigh(float (&score)[Tile::kKept][4], RowPair& rows, float scale, bool masked,
-                                      unsigned char* memory, const Role<Tile>& role) {
-    const uint32_t* visible = reinterpret_cast<const uint32_t*>(memory + Tile::kVisible);
-    bool breaks_out = false;
 #pragma unroll
-    for (int index = 0; index < Tile::kKept; ++index) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            score[index][i] *= scale;
-        }
+    for (int piece = 0; piece < Weights<Tile>::kPieces; ++piece) {
+        weights.make(piece, score, rows);
     }
-    if (masked) {
-#pragma unroll
-        for (int index = 0; index < Tile::kKept; ++index) {
-            const int key = role.kept_key + index * Role<Tile>::kKeptStep;
-#pragma unroll
-            for (int row = 0; row < 2; ++row) {
-                const uint32_t word = visible[rows.node[row] * Tile::kMaskWords + key / 32] >> (key % 32);
-                score[index][2 * row] = (word & 1u) != 0 ? score[index][2 * row] : minus_infinity();
-                score[index][2 * row + 1] = (word & 2u) != 0 ? score[index][2 * row + 1] : minus_infinity();
-            }
-        }
-    }
-#pragma unroll
-    for (int index = 0; index < Tile::kKept; ++index) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            breaks_out |= score[index][i] > rows.peak[i / 2] + kHeadroom;
-        }
-    }
-    float sum[2];
-    store_weights<Tile>(score, rows.peak, memory, role, sum);
-    if (__syncthreads_or(breaks_out)) {
-        find_peaks<Tile>(score, rows, memory, role);
-        return true;
-    }
-    rows.total[0] += sum[0];
-    rows.total[1] += sum[1];
-    return false;
-}
-
-template <class Tile>
-__device__ __forceinline__ const float* rescale_factors(const unsigned char* memory) {
-    return reinterpret_cast<const float*>(memory + Tile::kExchange) + Tile::kSharers * Tile::kRows;
+    return rescale;
 }
 
 }  // namespace mma

@@ -12,6 +12,10 @@
 
 #include "attn_plan.h"
 
+#ifndef DDTREE_HELD
+#define DDTREE_HELD 4
+#endif
+
 namespace ddtree {
 namespace mma {
 
@@ -31,7 +35,7 @@ __host__ __device__ constexpr int chunk_offset(int row, int chunk) {
     return row * kPlaneRow + ((chunk ^ (row & 7)) << 4);
 }
 
-template <int kRows_, int kKeys_, int kRowWarps_, int kKeyWarps_, int kDepthWarps_, int kHeldPlanes_>
+template <int kRows_, int kKeys_, int kRowWarps_, int kKeyWarps_, int kDepthWarps_, int kHeldPlanes_, int kStageCount_>
 struct Tile {
     static constexpr int kRows = kRows_;  // query rows
     static constexpr int kKeys = kKeys_;  // keys of a unit
@@ -40,6 +44,9 @@ struct Tile {
     static constexpr int kDepthWarps = kDepthWarps_;
     static constexpr int kHeldPlanes = kHeldPlanes_;  // query planes in registers, the last ones
     static constexpr int kQueryPlanes = kPlanes - kHeldPlanes;  // query planes in shared memory
+    static constexpr int kStageCount = kStageCount_;            // units in shared memory
+    static constexpr bool kPipelined = kStageCount >= 4;        // values of a unit wait for the next unit's scores
+    static constexpr int kAhead = kPipelined ? 2 : 1;           // units that copies run ahead
 
     static constexpr int kRowBlocks = kRows / 16;
     static constexpr int kKeyBlocks = kKeys / kKeyWarps / 8;  // of a warp's scores
@@ -59,7 +66,7 @@ struct Tile {
     static constexpr int kKeyPlaneBytes = kKeys * kPlaneRow;
     static constexpr int kStageBytes = kPlanes * kKeyPlaneBytes;
     static constexpr int kStages = kQueryPlanes * kQueryPlaneBytes;
-    static constexpr int kExchange = kStages + 2 * kStageBytes;  // also statistics, when no scores are in it
+    static constexpr int kExchange = kStages + kStageCount * kStageBytes;  // also statistics, when no scores are in it
     static constexpr int kExchangeBytes = kWarps * (kDepthWarps - 1) * kKept * 512;
     static constexpr int kWeights = kExchange + kExchangeBytes;
     static constexpr int kPeaks = kWeights + kQueryPlaneBytes;
@@ -67,13 +74,13 @@ struct Tile {
     static constexpr int kTail = kVisible + (kRows + 1) * kMaskWords * 4;
     static constexpr int kTailCount = kTail + (kMostTailNodes + 1) * 2;
     static constexpr int kBytes = kTailCount + 16;
-    static_assert(kHeldPlanes * kQueryPlaneBytes <= kStageBytes, "held planes pass through the second stage");
+    static_assert(kHeldPlanes * kQueryPlaneBytes <= kStageBytes, "held planes pass through the last stage");
     static_assert((2 * kSharers + 2) * kRows * 4 <= kExchangeBytes && kMostMaskWords * 4 <= kExchangeBytes, "");
 };
 
 // sm_90 and sm_100: 227 KB a block. Everywhere: 99 KB, the most of sm_86, sm_89 and sm_120.
-using WideTile = Tile<64, 64, 2, 2, 2, 2>;
-using NarrowTile = Tile<32, 32, 1, 2, 4, 9>;
+using WideTile = Tile<64, 32, 2, 1, 4, DDTREE_HELD, 4>;
+using NarrowTile = Tile<32, 32, 1, 2, 4, 9, 2>;
 static_assert(WideTile::kBytes <= 227 * 1024 && NarrowTile::kBytes <= 99 * 1024, "");
 
 // Place of a thread's warp in the score tile.

@@ -6,6 +6,32 @@
 namespace ddtree {
 namespace mma {
 
+// Operands of one step, 16 keys: weights of all rows, values of the warp's 64 columns.
+template <class Tile>
+struct Operands {
+    static constexpr int kSteps = Tile::kKeys / 16;
+    uint32_t weights[Tile::kRowBlocks][4];
+    uint32_t values[4][4];  // [pair of 8-column blocks]
+
+    __device__ __forceinline__ void load(int step, uint32_t shared_weights, int half, uint32_t unit,
+                                         const Role<Tile>& role) {
+        // Row (lane % 16) of a 16-row block: chunk c of it is at row + ((c ^ (row & 7)) << 4).
+        const uint32_t row = role.lane % 16 * kPlaneRow;
+        const uint32_t flip = ((role.lane / 16) ^ (role.lane % 8)) << 4;
+        const uint32_t value_row = unit + role.warp * Tile::kKeyPlaneBytes + row + step * 16 * kPlaneRow;
+        const uint32_t chunk = (half * Operands::kSteps + step) << 5;
+        const uint32_t weight_row = shared_weights + row + (flip ^ chunk);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+            ptx::load_matrices_transposed(values[pair], value_row + (flip ^ (pair << 5)));
+        }
+#pragma unroll
+        for (int block = 0; block < Tile::kRowBlocks; ++block) {
+            ptx::load_matrices(weights[block], weight_row + block * 16 * kPlaneRow);
+        }
+    }
+};
+
 template <class Tile>
 struct Output {
     float sum[Tile::kRowBlocks][8][4];
@@ -38,33 +64,26 @@ struct Output {
         }
     }
 
-    __device__ __forceinline__ void add(uint32_t weights, uint32_t unit, const Role<Tile>& role) {
-        const uint32_t values = unit + role.warp * Tile::kKeyPlaneBytes;
-        // Row (lane % 16) of a 16-row block: chunk c of it is at row + ((c ^ (row & 7)) << 4).
-        const uint32_t value_row = values + role.lane % 16 * kPlaneRow;
-        const uint32_t weight_row = weights + role.lane % 16 * kPlaneRow;
-        const uint32_t flip = ((role.lane / 16) ^ (role.lane % 8)) << 4;
-        uint32_t a[2][4];
-        uint32_t b[4][4];
+    __device__ __forceinline__ void multiply(int row, const Operands<Tile>& operands) {
 #pragma unroll
-        for (int step = 0; step < Tile::kKeys / 16; ++step) {
+        for (int pair = 0; pair < 4; ++pair) {
+            ptx::multiply_add(sum[row][2 * pair], operands.weights[row], operands.values[pair][0],
+                              operands.values[pair][1]);
+            ptx::multiply_add(sum[row][2 * pair + 1], operands.weights[row], operands.values[pair][2],
+                              operands.values[pair][3]);
+        }
+    }
+
+    // Steps [first, last) of a unit.
+    __device__ __forceinline__ void add(int first, int last, uint32_t weights, int half, uint32_t unit,
+                                        const Role<Tile>& role) {
 #pragma unroll
-            for (int pair = 0; pair < 4; ++pair) {
-                ptx::load_matrices_transposed(b[pair],
-                                              value_row + (flip ^ (pair << 5)) + step * 16 * kPlaneRow);
-            }
-            ptx::load_matrices(a[0], weight_row + (flip ^ (step << 5)));
+        for (int step = first; step < last; ++step) {
+            Operands<Tile> operands;
+            operands.load(step, weights, half, unit, role);
 #pragma unroll
             for (int row = 0; row < Tile::kRowBlocks; ++row) {
-                if (row + 1 < Tile::kRowBlocks) {
-                    ptx::load_matrices(a[(row + 1) % 2],
-                                       weight_row + (flip ^ (step << 5)) + (row + 1) * 16 * kPlaneRow);
-                }
-#pragma unroll
-                for (int pair = 0; pair < 4; ++pair) {
-                    ptx::multiply_add(sum[row][2 * pair], a[row % 2], b[pair][0], b[pair][1]);
-                    ptx::multiply_add(sum[row][2 * pair + 1], a[row % 2], b[pair][2], b[pair][3]);
-                }
+                multiply(row, operands);
             }
         }
     }

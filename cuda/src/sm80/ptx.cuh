@@ -18,8 +18,15 @@ __device__ __forceinline__ void copy_16(uint32_t to, const void* from, int bytes
                  : "memory");
 }
 
+// Closes the group of a thread's copies since the last call.
+__device__ __forceinline__ void commit_copies() {
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+
+// Waits until at most `kPending` groups are under way.
+template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
-    asm volatile("cp.async.wait_all;\n" ::: "memory");
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
 }
 
 // Four 8 x 8 matrices of 16-bit elements; lane 8 i + r names row r of matrix i.
