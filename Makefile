@@ -9,7 +9,7 @@ PIP := $(BIN)/pip --disable-pip-version-check -q
 KERNEL_SOURCES := $(shell find cuda -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow bench lint refs verify verify-gpu sanitize report clean
+.PHONY: help setup build demo test test-slow bench lint refs verify verify-gpu mutants sanitize sanitize-gpu report clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,9 @@ verify-gpu:  ## smoke and standard on the cuda target; needs a GPU, nvcc and the
 	$(PYTHON) -m harness verify fixtures/smoke --target cuda --report reports/gpu/smoke
 	$(PYTHON) -m harness verify fixtures/standard --target cuda --report reports/gpu/standard
 
+mutants: setup  ## run wrong kernels on purpose: which cases catch them
+	$(BIN)/harness mutants --target cpu --report reports/mutants-cpu
+
 sanitize: setup  ## smoke under ASan+UBSan and under TSan
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S cuda -B build/asan -G Ninja -DDDTREE_CUDA=OFF -DDDTREE_SANITIZE=address >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S cuda -B build/tsan -G Ninja -DDDTREE_CUDA=OFF -DDDTREE_SANITIZE=thread >/dev/null
@@ -77,6 +80,11 @@ sanitize: setup  ## smoke under ASan+UBSan and under TSan
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/tsan
 	$(BIN)/harness verify fixtures/smoke --target build/asan/libddtree_cpu.so --report reports/asan-smoke
 	$(BIN)/harness verify fixtures/smoke --target build/tsan/libddtree_cpu.so --report reports/tsan-smoke
+
+sanitize-gpu:  ## smoke on the cuda target under compute-sanitizer, after its canaries; installs nothing
+	cmake -S cuda -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDTREE_CUDA=ON
+	cmake --build build
+	$(PYTHON) cuda/tools/sanitize_gpu.py
 
 report: setup  ## render the last reports again from their results.json
 	@for results in reports/*/results.json; do $(BIN)/harness report $$results; done

@@ -19,12 +19,17 @@ RecipeKind = Literal["bytes", "unit_bf16"]
 Policy = Literal["exact", "attention"]
 Validity = Literal["valid", "invalid"]
 
+_CHUNK = 1 << 16  # words hashed at a time: they stay in the cache
+_PIECE = 1 << 22  # elements compared at a time
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def hash_words(seed: int, count: int) -> npt.NDArray[np.uint64]:
-    """``count`` 64-bit words: word i = splitmix64 finaliser of seed + (i + 1) * golden ratio (mod 2^64)."""
-    x = np.arange(1, count + 1, dtype=np.uint64)
+def hash_words(seed: int, count: int, first: int = 0) -> npt.NDArray[np.uint64]:
+    """Words ``first`` .. ``first + count - 1``.
+
+    Word i is the splitmix64 finaliser of seed + (i + 1) * golden ratio (mod 2^64).
+    """
+    x = np.arange(first + 1, first + count + 1, dtype=np.uint64)
     x *= _GOLDEN
     x += np.uint64(seed % 2**64)
     x ^= x >> np.uint64(30)
@@ -45,7 +50,7 @@ def small_integer_bf16(values: AnyArray, shift: int) -> npt.NDArray[np.uint16]:
 class Recipe:
     """An array whose element i comes from byte i of the hash of ``seed``.
 
-    ``bytes``: uint8, the byte itself. ``unit_bf16``: bf16 bits of (byte - 128) / 128, in [-1, 1).
+    ``bytes``: uint8, the byte itself. ``unit_bf16``: bf16 bits of (2 byte - 255) / 256: all 8 bits.
     """
 
     kind: RecipeKind
@@ -54,12 +59,20 @@ class Recipe:
 
     def materialize(self) -> AnyArray:
         """The array: uint8 or bf16 bits, of ``shape``."""
-        count = int(np.prod(self.shape, dtype=np.int64))
-        raw = hash_words(self.seed, (count + 7) // 8).astype("<u8").view(np.uint8)[:count]
+        return self.elements(0, int(np.prod(self.shape, dtype=np.int64))).reshape(self.shape)
+
+    def elements(self, start: int, stop: int) -> AnyArray:
+        """Elements ``start`` .. ``stop - 1`` of the flattened array."""
+        first, end = start // 8, -(-stop // 8)
+        raw = np.empty(8 * max(end - first, 0), np.uint8)
+        words = raw.view("<u8")
+        for at in range(first, end, _CHUNK):
+            count = min(_CHUNK, end - at)
+            words[at - first : at - first + count] = hash_words(self.seed, count, at)
+        part = raw[start - 8 * first : stop - 8 * first]
         if self.kind == "bytes":
-            return raw.reshape(self.shape).copy()
-        table = small_integer_bf16(np.arange(256) - 128, 7)
-        return table[raw].reshape(self.shape)
+            return part
+        return small_integer_bf16(2 * np.arange(256) - 255, 8)[part]
 
 
 @dataclass(frozen=True)
@@ -79,9 +92,15 @@ class Patched:
     @classmethod
     def difference(cls, base: Recipe, array: AnyArray) -> Patched:
         """The patch that turns ``base`` into ``array`` (same shape and dtype)."""
-        before = base.materialize().reshape(-1, array.shape[-1])
-        after = np.ascontiguousarray(array).reshape(-1, array.shape[-1])
-        rows = np.flatnonzero((before != after).any(axis=1))
+        width = array.shape[-1]
+        after = np.ascontiguousarray(array).reshape(-1, width)
+        step = max(1, _PIECE // width)
+        found = [np.empty(0, np.int64)]
+        for at in range(0, len(after), step):
+            piece = after[at : at + step]
+            before = base.elements(at * width, at * width + piece.size).reshape(piece.shape)
+            found.append(at + np.flatnonzero((before != piece).any(axis=1)))
+        rows = np.concatenate(found)
         return cls(base, rows.astype(np.int64), after[rows].copy())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import references
 from harness.case import AnyArray, Patched, Recipe, Value, materialize
+from harness.shapes import values_of
 
 _FLOATS = ("out", "out_m", "lse", "lse_d")  # float64 in the references, float32 (wider than bf16) here
 
@@ -18,7 +19,7 @@ def run_reference(
 ) -> dict[str, AnyArray]:
     """The reference's outputs, as it returns them. Raises ValueError for inputs that break the contract."""
     arguments: dict[str, Any] = {name: materialize(value) for name, value in inputs.items()}
-    result: dict[str, AnyArray] = getattr(references, kernel)(**arguments, **scalars)
+    result: dict[str, AnyArray] = getattr(references, kernel)(**arguments, **values_of(scalars))
     return result
 
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import cache
-from math import isfinite
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 from harness.errors import UsageProblem
+from harness.typed_json import build, read_body
 
 RESULTS_SCHEMA = "ddtree-results"
 RESULTS_VERSION = 1
@@ -83,6 +81,7 @@ class CaseResult:
     mismatch: Mismatch | None = None
     tree: TreePicture | None = None
     dims: Mapping[str, int] = field(default_factory=dict)  # B, N, L, K, ... where the kernel has them
+    suspect: str | None = None  # the case that ran before in a worker that died here, but not here alone
 
 
 @dataclass(frozen=True)
@@ -140,6 +139,11 @@ class Results:
         counted = Counter(case.outcome for case in self.cases)
         return {str(outcome): counted.get(outcome, 0) for outcome in Outcome}
 
+    @property
+    def left(self) -> int:
+        """Cases that a budget left: they count neither for the target nor against it."""
+        return self.totals[Outcome.NOT_RUN] if self.run.options.get("budget") is not None else 0
+
     def to_json(self) -> str:
         """The JSON text of ``results.json``, keys in a fixed order, ending with a newline."""
         body = {
@@ -161,61 +165,17 @@ class Results:
 
 def load_results(path: Path) -> Results:
     """Read ``results.json``. Raises UsageProblem where it is not one of a known major version, or damaged."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageProblem(f"{path}: not a readable results file ({error}); run `harness verify`") from error
-    if not isinstance(body, dict) or body.get("schema") != RESULTS_SCHEMA:
-        raise UsageProblem(f"{path}: not a {RESULTS_SCHEMA} file; give a results.json of `harness verify`")
-    if body.get("schema_version") != RESULTS_VERSION:
-        raise UsageProblem(
-            f"{path}: schema version {body.get('schema_version')}, this harness reads {RESULTS_VERSION}"
-        )
+    body = read_body(path, RESULTS_SCHEMA, RESULTS_VERSION, "harness verify")
     try:
         return _from_body(body)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageProblem(f"{path}: damaged results file ({error!r}); run `harness verify` again") from error
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON number")
-
-
 def _from_body(body: Mapping[str, Any]) -> Results:
     derived = ("schema", "schema_version", "totals")
     fields = {name: value for name, value in body.items() if name not in derived}
-    results: Results = _build(Results, {**fields, "environment": {"facts": body["environment"]}})
+    results: Results = build(Results, {**fields, "environment": {"facts": body["environment"]}})
     if body["totals"] != results.totals:
         raise ValueError("the totals are not those of the cases")
     return results
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
-def _build(kind: Any, value: Any) -> Any:
-    """``value``, as JSON gives it, as an object of the annotation ``kind``; raises where it is not one."""
-    origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any or (origin is UnionType and value is None):
-        return value
-    if origin is UnionType:
-        return _build(inner[0], value)
-    if origin is tuple and isinstance(value, list):
-        return tuple(_build(inner[0], item) for item in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {name: _build(inner[1], item) for name, item in value.items()}
-    if is_dataclass(kind) and isinstance(value, dict):
-        made: Any = kind
-        hints = _hints(made)
-        if unknown := value.keys() - hints.keys():
-            raise ValueError(f"unknown {', '.join(sorted(unknown))}")
-        return made(**{name: _build(hint, value[name]) for name, hint in hints.items()})
-    if kind is Outcome:
-        return Outcome(value)
-    if type(value) is kind or (kind is float and type(value) is int):
-        if kind is float and not isfinite(value):
-            raise ValueError(f"{value} is not a finite number")
-        return value
-    raise TypeError(f"{str(value)[:40]!r} where a {getattr(kind, '__name__', kind)} belongs")

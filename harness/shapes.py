@@ -10,6 +10,10 @@ from harness.errors import UsageProblem
 
 Dims = dict[str, int]
 
+# A scalar that some cases with a pool carry besides those of the contract: where memory is laid out for the
+# C ABI, pages lie this many elements apart instead of S * R. It changes no value.
+PAGE_STRIDE = "page_stride"
+
 
 def kernel_named(name: str) -> Kernel:
     """The kernel of the contract called ``name``; UsageProblem where there is none."""
@@ -58,7 +62,7 @@ def bind(kernel: Kernel, inputs: Mapping[str, Value], scalars: Mapping[str, int 
     """Sizes of every dimension letter. UsageProblem for a missing, unknown or misshapen input or scalar."""
     wanted = inputs_of(kernel, inputs)
     _same_names(f"{kernel.name} inputs", {a.name for a in wanted}, set(inputs))
-    _same_names(f"{kernel.name} scalars", {s.name for s in kernel.scalars}, set(scalars))
+    _same_names(f"{kernel.name} scalars", {s.name for s in kernel.scalars}, set(values_of(scalars)))
     dims = {s.name: int(scalars[s.name]) for s in kernel.scalars if s.name in ("Hkv", "Dv")}
     if "budget" in scalars:
         dims["N"] = int(scalars["budget"]) + 1
@@ -68,10 +72,21 @@ def bind(kernel: Kernel, inputs: Mapping[str, Value], scalars: Mapping[str, int 
         _bind_one(kernel, array, inputs[array.name], dims)
     if "N" in dims:
         _agree(kernel, dims, "W", mask_words(dims["N"]))
+    if PAGE_STRIDE in scalars and (
+        kernel.name not in ("verify_attn", "kv_commit") or scalars[PAGE_STRIDE] < dims["S"] * dims["R"]
+    ):
+        raise UsageProblem(
+            f"{kernel.name}: page_stride is {scalars[PAGE_STRIDE]}, want S * R or more, or none"
+        )
     if kernel.name == "greedy_step" and is_planted(inputs):
         dims["Hq"] = dims["D"] // dims["Dv"]
         dims["Dk"] = dims["R"] if dims["Hkv"] == 1 else dims["R"] // dims["Hkv"] - dims["Dv"]
     return dims
+
+
+def values_of(scalars: Mapping[str, int | float]) -> dict[str, int | float]:
+    """The scalars of the contract: those that say what to compute."""
+    return {name: value for name, value in scalars.items() if name != PAGE_STRIDE}
 
 
 def shape_in(array: Array, dims: Dims) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from harness.lint.attention import (
     needs_lse,
 )
 from harness.lint.attention_steps import attention_steps
+from harness.shapes import values_of
 
 sys.path.insert(0, str(Path(__file__).parent / "cases"))
 from built import SEED, cases
@@ -44,7 +45,7 @@ def with_inputs(case: Case, **inputs: object) -> Case:
 def judged(case: Case, mask: npt.NDArray[np.uint32]) -> tuple[Bools, Bools]:
     """Whether lse and out [B,N] under another mask are off by two allowances, by references."""
     given = {k: materialize(v) for k, v in case.inputs.items()}
-    wrong = references.verify_attn(**{**given, "tree_mask": mask}, **case.scalars)
+    wrong = references.verify_attn(**{**given, "tree_mask": mask}, **values_of(case.scalars))
     right = {k: materialize(v).astype(np.float64) for k, v in case.expected.items()}
     by_lse = np.zeros(mask.shape[:2], np.bool_)
     by_out = np.zeros(mask.shape[:2], np.bool_)

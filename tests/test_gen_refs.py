@@ -272,3 +272,11 @@ def test_recipes_are_compared_by_what_they_are(small: Path) -> None:
     assert "comes from Recipe" in str(case_difference(one, two))
     assert "input kv differs at [0, 1, 0]" in str(case_difference(one, three))
     assert case_difference(three, three) is None
+
+
+def test_some_kernels_alone_do_not_replace_the_whole_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("gen-refs", "--suite", "smoke", "-k", "kv_commit", "--jobs", "1") == 0
+    assert [path.name for path in (tmp_path / "fixtures").iterdir()] == ["smoke-kv_commit"]

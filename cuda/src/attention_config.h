@@ -12,6 +12,7 @@ extern "C" {
 #define DDTREE_ATTN_SIMT 1       /* takes everything; the only one of the CPU library */
 #define DDTREE_ATTN_MMA_99KB 2   /* tensor cores, tiles of 32 rows, at most 99 KB of shared memory */
 #define DDTREE_ATTN_MMA_227KB 3  /* tensor cores, tiles of 64 rows, at most 227 KB */
+#define DDTREE_ATTN_WGMMA 4      /* tensor cores of sm_90 through wgmma, at most 227 KB */
 
 /* `shares`: into how many parts the tensor-core kernels cut the work; 0 is one for each multiprocessor. */
 DDTREE_API int32_t ddtree_verify_attn_config(const ddtree_verify_attn_args* args, int32_t config, int32_t shares,

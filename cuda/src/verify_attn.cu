@@ -182,16 +182,20 @@ int32_t launch_simt(const ddtree_verify_attn_args& args, void* stream) {
 
 // The configuration that a call with `config` runs; -1 if these arguments cannot run it.
 int chosen(const ddtree_verify_attn_args& args, int32_t config) {
+    if (config == DDTREE_ATTN_SIMT) {
+        return config;
+    }
 #ifdef __CUDACC__
-    const int best = config == DDTREE_ATTN_SIMT || !mma::takes(args) ? DDTREE_ATTN_SIMT : mma::best_config();
+    if (mma::takes(args)) {
+        if (config == DDTREE_ATTN_AUTO) {
+            return mma::best_config(args);
+        }
+        return mma::runs(config) ? config : -1;
+    }
 #else
     (void)args;
-    const int best = DDTREE_ATTN_SIMT;
 #endif
-    if (config == DDTREE_ATTN_AUTO) {
-        return best;
-    }
-    return config >= DDTREE_ATTN_SIMT && config <= best ? config : -1;
+    return config == DDTREE_ATTN_AUTO ? DDTREE_ATTN_SIMT : -1;
 }
 
 }  // namespace
@@ -215,7 +219,7 @@ uint64_t attention_workspace_bytes(const ddtree_verify_attn_args* args, int32_t 
 extern "C" int32_t ddtree_verify_attn_config(const ddtree_verify_attn_args* args, int32_t config, int32_t shares,
                                              void* workspace, uint64_t workspace_bytes, void* stream) {
     using namespace ddtree;
-    if (!valid(args) || !within(config, DDTREE_ATTN_AUTO, DDTREE_ATTN_MMA_227KB) ||
+    if (!valid(args) || !within(config, DDTREE_ATTN_AUTO, DDTREE_ATTN_WGMMA) ||
         !within(shares, 0, kMaxAttentionShares)) {
         return DDTREE_INVALID_ARGUMENT;
     }

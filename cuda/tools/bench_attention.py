@@ -17,7 +17,7 @@ import attention_peers as peers
 import torch
 from attention_inputs import Library, Problem, Shape
 
-CONFIGS = {"auto": 0, "simt": 1, "99KB": 2, "227KB": 3}
+CONFIGS = {"auto": 0, "simt": 1, "99KB": 2, "227KB": 3, "wgmma": 4}
 PREFIXES = (1024, 8192, 32768)
 TABLE = (
     *(
@@ -65,10 +65,10 @@ def replay_us(calls: Sequence[Callable[[], None]], replays: int) -> float:
     return peers.median(times)
 
 
-def check(library: Library, config: int) -> bool:
+def check(library: Library, config: int, count: int) -> bool:
     """Values, dead rows, repeatability, other cuts of the work, on hostile pools."""
     good = True
-    for shape, spare in CHECKS:
+    for shape, spare in CHECKS[:count]:
         problem = Problem(shape, seed=shape.rows, spare_nodes=spare, hostile=True)
         shares_list = (0, 1, 7, 133, 300) if shape.rows < 5000 else (0, 61)
         shares_used = []
@@ -133,6 +133,8 @@ def measure(library: Library, shape: Shape, options: argparse.Namespace) -> dict
             bound = {id(pool): wrapper.bind(*parts) for pool, parts in zip(pools, split, strict=True)}
             both(backend, lambda pool, bound=bound: bound[id(pool)])
         if shape.batch == 1 and options.cascade:
+            prefix = peers.FlashInfer(problem, options.backends[0], False, shape.prefix)
+            row["prefix only warm"] = replay_us([prefix.bind(*split[0], lse=True)] * 10, options.replays)
             call = peers.cascade(problem, options.backends[0], *split[0])
             row["cascade warm"] = replay_us([call] * 10, options.replays)
     if options.sdpa and shape.batch == 1 and shape.nodes <= 65 and shape.prefix <= 32768:
@@ -146,11 +148,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("library")
-    parser.add_argument("--configs", nargs="+", default=["227KB", "99KB"], choices=CONFIGS)
+    parser.add_argument("--configs", nargs="+", default=["auto"], choices=CONFIGS)
     parser.add_argument("--shares", nargs="+", type=int, default=[0])
     parser.add_argument("--backends", nargs="+", default=["fa2"])
     parser.add_argument("--replays", type=int, default=15)
     parser.add_argument("--most-buffers", type=int, default=256)
+    parser.add_argument("--checks", type=int, default=len(CHECKS), help="how many shapes --check takes")
     parser.add_argument("--only", nargs="+", default=[], help="shapes, as printed")
     parser.add_argument("--json", type=Path)
     for flag in ("check", "cold", "peers", "cascade", "sdpa"):
@@ -162,7 +165,7 @@ def main() -> int:
     if options.check:
         for name in options.configs:
             print(f"check {name}", flush=True)
-            good &= check(library, CONFIGS[name])
+            good &= check(library, CONFIGS[name], options.checks)
     rows = []
     for shape in () if options.no_table else TABLE:
         if options.only and str(shape) not in options.only:

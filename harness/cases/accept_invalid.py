@@ -52,7 +52,8 @@ COUNTS = {"count_minus": -1, "count_least": -(2**31), "count_past": SLOTS + 1, "
 KINDS = (*LINKS, *COUNTS)
 
 
-def _request(draw: Draw) -> Walk:
+def whole_request(draw: Draw) -> Walk:
+    """A request with the tree above; it is good until a link of it is edited."""
     one = walk(draw, np.array(PARENTS), 0)
     one.predict[[0, 2, 5, 6]] = *one.token[[2, 5, 6]], FRESH
     return one
@@ -61,21 +62,22 @@ def _request(draw: Draw) -> Walk:
 def _invalid(params: Params, draw: Draw) -> Draft:
     """A bad request at ``at`` of three, whose walk meets the bad link: it would hang or leave the tree."""
     kind, bad = str(params["bad"]), place(str(params["at"]), 3)
-    walks = [_request(draw) for _ in range(3)]
+    walks = [whole_request(draw) for _ in range(3)]
     if kind in COUNTS:
         inputs = accept_inputs(walks, SLOTS)
-        inputs["node_count"] = _edited(materialize(inputs["node_count"]), bad, COUNTS[kind])
+        inputs["node_count"] = edited(materialize(inputs["node_count"]), bad, COUNTS[kind])
         return Draft(inputs, {"depth_limit": 8}, ("bad_count", "neighbours_good"), "invalid")
     link = LINKS[kind]
     if link.at >= 0:
         walks[bad].predict[link.at] = FRESH + 1 if link.token == NEVER else walks[bad].token[link.token]
     inputs = accept_inputs(walks, SLOTS)
-    inputs[link.name] = _edited(materialize(inputs[link.name]), (bad, link.node), link.to)
+    inputs[link.name] = edited(materialize(inputs[link.name]), (bad, link.node), link.to)
     unwalked = ("unwalked_links",) if link.at < 0 else ()
     return Draft(inputs, {"depth_limit": 8}, ("bad_links", "neighbours_good", *unwalked), "invalid")
 
 
-def _edited(array: AnyArray, index: int | tuple[int, int], value: int) -> AnyArray:
+def edited(array: AnyArray, index: int | tuple[int, int], value: int) -> AnyArray:
+    """A copy of ``array`` with one element replaced."""
     array = array.copy()
     array[index] = value
     return array

@@ -36,7 +36,8 @@ class Draft:
 class Family:
     """One family: ``plan(suite)`` yields parameter sets, ``make(params, draw)`` a draft.
 
-    ``make`` returns None where the drawn seed cannot serve; the next attempt gets another seed.
+    ``make`` returns None where the drawn seed cannot serve; the next attempt gets another seed. ``partners``
+    names the parameter in which related cases differ: such cases get the same draws.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Family:
     doc: str
     plan: Callable[[str], Iterable[Params]]
     make: Callable[[Params, Draw], Draft | None]
+    partners: str = ""
 
 
 def slug(params: Params) -> str:
@@ -58,8 +60,9 @@ def make_case(family: Family, params: Params, root_seed: int) -> Case:
     never depends on the position in a list.
     """
     text = slug(params)
+    drawn = slug({name: value for name, value in params.items() if name != family.partners})
     for attempt in range(64):
-        seed = case_seed(root_seed, family.kernel, family.name, f"{text}#{attempt}")
+        seed = case_seed(root_seed, family.kernel, family.name, f"{drawn}#{attempt}")
         draft = family.make(params, Draw(seed))
         if draft is not None:
             break

@@ -119,20 +119,6 @@ def _deep(params: Params, draw: Draw) -> Draft:
     return Draft(inputs, {}, ("long_moves", "page_border"))
 
 
-def _far(params: Params, draw: Draw) -> Draft:
-    """The same moves in the last pages of a pool of more than 2^31 bytes a layer, and in the first ones."""
-    slots, size = int(params["S"]), int(params["R"])
-    moves = path(draw, "gaps", 12)
-    inputs = commit_inputs(draw, [moves, moves], [3, 3], 12, row_bytes=size, page_slots=slots, layers=1)
-    count = 2**31 // (slots * size) + 4
-    used = -(-15 // slots)
-    table = np.full((2, used + 1), -1, np.int32)
-    table[0, :used] = count - 1 - np.arange(used)
-    table[1, :used] = np.arange(used)
-    pool = Recipe("bytes", draw.integer(0, 2**32 - 1), (1, count, slots, size))
-    return Draft({**inputs, "kv": pool, "block_table": table}, {}, ("far_pool",))
-
-
 PATHS = Family(
     "paths",
     "kv_commit",
@@ -149,10 +135,14 @@ PATHS = Family(
 ROWS = Family(
     "rows",
     "kv_commit",
-    "Rows of 1 to 1,152 bytes, so that a wide copy is right for some and overruns others; up to 61 layers.",
+    "Rows of 1 to 8,200 bytes, so that a wide copy is right for some and overruns others; up to 80 layers.",
     tiers(
         grid(R=(1, 3, 24, 1152), S=(4,), Y=(1,)),
-        [*grid(R=ROW_BYTES, S=(1, 7), Y=(1, 3)), *grid(R=(24,), S=(16,), Y=(61,))],
+        [
+            *grid(R=ROW_BYTES, S=(1, 7), Y=(1, 3)),
+            *grid(R=(2048, 4096, 8200), S=(4,), Y=(1,)),
+            *grid(R=(24,), S=(16,), Y=(61, 80)),
+        ],
         grid(R=(656, 1152), S=(64,), Y=(61,)),
     ),
     _rows,
@@ -167,6 +157,7 @@ BATCH = Family(
         [
             *grid(B=(2, 4), S=(1, 7, 16), Y=(2,), sleep=("none", *PLACES, "all")),
             *grid(B=(8,), S=(5, 64), Y=(1, 4), sleep=("none",)),
+            *grid(B=(40,), S=(5,), Y=(1,), sleep=("none",)),
         ],
         grid(B=(32, 128), S=(16, 64), Y=(4,), sleep=("none", "last")),
     ),
@@ -179,12 +170,4 @@ DEEP = Family(
     "32 accepted drafts and slots up to 1,024.",
     tiers(grid(N=(65,), S=(16,)), grid(N=(65, 257, 1025), S=(1, 16, 64))),
     _deep,
-)
-
-FAR = Family(
-    "far",
-    "kv_commit",
-    "A pool of more than 2^31 bytes in one layer (full suite only: it takes several times that in memory).",
-    tiers((), (), grid(R=(4096,), S=(256,))),
-    _far,
 )

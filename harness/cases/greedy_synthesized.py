@@ -215,6 +215,10 @@ SYNTHESIZED = Family(
                 scenario=("plain", "stop", "limit"), layout=("mla1", "mla2", "gqa4x2", "gqa8x2"),
                 U=(1,), B=(1, 3), N=(7, 17), Y=(3,), S=(7,),
             ),
+            *grid(  # masks of several words, more requests
+                scenario=("plain", "changing", "sizes"), layout=("gqa2x1",),
+                U=(3,), B=(6,), N=(40, 70), Y=(2,), S=(16,),
+            ),
         ],
         grid(scenario=SCENARIOS, layout=("mla2", "gqa8x2"), U=(3,), B=(8,), N=(33,), Y=(4,), S=(64,)),
     ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -17,10 +19,15 @@ EXIT_REGRESSION, EXIT_HARNESS = 5, 6
 VERBS = {
     "gen-refs": ("gen_refs", "Write a fixture set with the NumPy references."),
     "verify": ("verify", "Replay a fixture set against a target and report."),
+    "bench": ("bench", "Time a target's kernels next to what they must take at least."),
+    "compare": ("compare", "Say whether one target is faster or slower than another."),
     "lint": ("lint", "Check that a fixture set is whole and that its cases can fail."),
+    "mutants": ("mutants", "Run wrong kernels on purpose, and say which cases catch them."),
     "list": ("list", "List cases, families or flags."),
     "show": ("show", "Print one case with its tree."),
     "report": ("report", "Render results.json again."),
+    "merge": ("merge", "Join the results of all shards of a run."),
+    "repro": ("repro", "Write one case as a small C++/CUDA program for debuggers and profilers."),
 }
 
 
@@ -53,14 +60,17 @@ def cli() -> None:
     harness show fixtures/smoke --case ID         look at one case
 
     Exit codes: 0 all pass, 1 conformance failure, 2 usage, 3 fixture damaged or of an unknown schema,
-    4 environment unusable (no GPU, no compiler, no library), 5 performance regression, 6 harness error.
+    4 environment unusable (no GPU, no compiler, no library), 5 performance regression, 6 harness error,
+    130 interrupted.
     """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the CLI and exit with the documented code; one line on stderr for every failure."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both leave through the same clean-up
     try:
         code = cli.main(args=arguments, prog_name="harness", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)
@@ -75,9 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(error, EXIT_ENVIRONMENT)
     except HarnessError as error:
         _fail(error, EXIT_HARNESS)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_PASS)
+    except OSError as error:
+        _fail(error, EXIT_ENVIRONMENT)
+    except Exception as error:
+        _fail(f"internal error, please report it: {type(error).__name__}: {error}", EXIT_HARNESS)
     sys.exit(code if isinstance(code, int) else EXIT_PASS)
 
 
-def _fail(error: Exception, code: int) -> None:
+def _fail(error: Exception | str, code: int) -> None:
     click.echo(f"harness: {error}", err=True)
     sys.exit(code)

@@ -25,7 +25,8 @@ from harness.store.manifest import Manifest
               help="Only this kernel (repeatable); the set then holds no other.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root of all draws.")
 @click.option("--jobs", "-j", type=click.IntRange(min=1), help="Processes [default: one per core].")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the set [default: fixtures/SUITE].")
+@click.option("--out", type=click.Path(path_type=Path),
+              help="Folder of the set [default: fixtures/SUITE, or SUITE-KERNEL with -k].")  # fmt: skip
 @click.option("--check", is_flag=True, help="Write nothing: generate again and compare with what lies there.")
 def command(
     suite: str, kernels: tuple[str, ...], seed: int, jobs: int | None, out: Path | None, check: bool
@@ -38,7 +39,8 @@ def command(
     With --check, exit code 1 and one line that names the first difference say that the stored set is not
     what the sources generate.
     """
-    out = out or Path("fixtures") / suite
+    if out is None:  # some kernels alone never replace the set of all of them
+        out = Path("fixtures") / (suite if check else "-".join([suite, *kernels]))
     started = time.monotonic()
     if check:
         return _check(suite, kernels, seed, jobs, out)

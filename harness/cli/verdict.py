@@ -8,20 +8,20 @@ from pathlib import Path
 import click
 
 from harness.results import CaseResult, Outcome, Results
-from harness.runner.conclusion import is_refused
+from harness.runner.conclusion import is_refused, shard_of
 
 MAX_SHOWN = 10
 _QUIET = (Outcome.PASS, Outcome.UNSUPPORTED, Outcome.WAIVED, Outcome.NOT_RUN)
 
 
-def print_verdict(results: Results, report: Path) -> None:
+def print_verdict(results: Results, report: Path | None) -> None:
     """The table and the verdict on stdout."""
     click.echo(f"{results.target.name}: {results.target.description} ({results.target.memory} memory)")
     for row in _table(results):
         click.echo(row)
     bad = [c for c in results.cases if c.outcome not in _QUIET or is_refused(c.outcome, c.message)]
     for case in bad[:MAX_SHOWN]:
-        _print_failure(case)
+        _print_failure(case, results)
     if len(bad) > MAX_SHOWN:
         click.echo(f"\n{len(bad) - MAX_SHOWN} more failures in the report")
     unsupported = Counter(
@@ -31,22 +31,37 @@ def print_verdict(results: Results, report: Path) -> None:
     )
     for (kernel, message), count in unsupported.most_common(MAX_SHOWN):
         click.echo(f"UNSUPPORTED {kernel} ({count}): {message}")
+    waived = Counter(
+        (c.kernel, c.message.partition("; was ")[0]) for c in results.cases if c.outcome is Outcome.WAIVED
+    )
+    for (kernel, message), count in waived.items():
+        click.echo(f"WAIVED {kernel} ({count}): {message}")
     left = [c for c in results.cases if c.outcome is Outcome.NOT_RUN]
     if left:
         click.echo(f"NOT_RUN ({len(left)}): {left[0].message}")
     for note in results.notes:
         click.echo(f"note: {note}")
-    click.echo(f"report: {report}")
+    if report is not None:
+        click.echo(f"report: {report}")
     verdict = f"FAIL: {results.exit_reason}" if results.exit_reason else "PASS"
+    if unsupported:
+        verdict += f", {sum(unsupported.values())} of {results.planned} cases not served"
+    if results.left:
+        verdict += f", {results.left} of {results.planned} cases not run"
+    if shard_of(results):
+        verdict += f", shard {shard_of(results)} only"
     click.secho(
         f"{verdict} ({results.run.seconds:.1f} s)", fg="red" if results.exit_reason else "green", bold=True
     )
 
 
-def _print_failure(case: CaseResult) -> None:
+def _print_failure(case: CaseResult, results: Results) -> None:
     click.echo()
     click.secho(f"{case.outcome} {case.case_id}", fg="red", bold=True)
     click.echo(f"  {case.message}")
+    for flag in case.flags:
+        if flag in results.flags:
+            click.echo(f"  {flag}: {results.flags[flag]['probes']}")
     click.echo(f"  {case.reproduce}")
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
+from harness.cli.finish import check_folder, finish, program
 from harness.cli.progress import progress_bar
-from harness.cli.verdict import print_verdict
 from harness.contract import KERNELS
-from harness.results import CaseResult, Outcome, Results
+from harness.results import CaseResult
 from harness.runner.naming import report_name
 from harness.runner.verification import VerifyOptions, verify
 
@@ -34,6 +30,10 @@ from harness.runner.verification import VerifyOptions, verify
               "[default: forward, then reverse].")  # fmt: skip
 @click.option("--jobs", "-j", type=click.IntRange(min=1),
               help="Worker processes [default: one per core; one for device memory].")  # fmt: skip
+@click.option("--waivers", type=click.Path(), help="JSON or TOML file of known failures (docs/outcomes.md).")
+@click.option("--shard", metavar="I/N", help="Only part I of N of the selection; `harness merge` joins them.")
+@click.option("--budget", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="Begin no case after this time; the telling ones come first.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path, file_okay=False),
               help="Folder of the reports [default: reports/TARGET-SUITE].")  # fmt: skip
 def command(
@@ -47,52 +47,33 @@ def command(
     timeout: float,
     order: str | None,
     jobs: int | None,
+    waivers: str | None,
+    shard: str | None,
+    budget: float | None,
     report: Path | None,
 ) -> int:
     """Replay the set FIXTURES against a target and report.
 
     Exit code 0 only if every selected kernel has a PASS, no case failed and none was left out. A case that
     the target says it does not serve is UNSUPPORTED: counted and named, and a failure where the target
-    declares that it serves it.
+    declares that it serves it. Cases that a --budget leaves are counted and named, and fail nothing.
     """
-    options = VerifyOptions(kernels, flags, cases, require, repeat, timeout, order, jobs)
+    options = VerifyOptions(
+        kernels, flags, cases, require, repeat, timeout, order, jobs, waivers, shard, budget
+    )
+    check_folder(report or Path("reports"))
     with progress_bar(f"verifying {target}") as bar:
 
         def progress(_: CaseResult, done: int, total: int) -> None:
             if bar is not None:
                 bar(done, total)
 
-        results = verify(fixtures, target, options, progress=progress, program=_program())
-    code = _exit_code(results)
-    results = replace(results, exit_code=code)
-    folder = report or Path("reports") / report_name(target, results.run.suite)
-    print_verdict(results, _write(results, folder))
-    return code
+        results = verify(fixtures, target, options, progress=progress, notify=_notify, program=program())
+    name = report_name(target, results.run.suite)
+    if shard is not None:
+        name += f"-shard-{shard.replace('/', '-of-')}"
+    return finish(results, report or Path("reports") / name)
 
 
-def _exit_code(results: Results) -> int:
-    """A verdict of the harness about itself comes before one about the target."""
-    if results.totals[Outcome.HARNESS_ERROR]:
-        return EXIT_HARNESS
-    return EXIT_CONFORMANCE if results.exit_reason else EXIT_PASS
-
-
-def _write(results: Results, folder: Path) -> Path:
-    """All reports, or `results.json` alone where the template library is not installed."""
-    try:
-        from harness.report import write_reports
-    except ImportError:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "results.json"
-        beside = folder / f".results.json.{os.getpid()}"
-        beside.write_text(results.to_json(), encoding="utf-8")
-        beside.replace(path)
-        return path
-    return write_reports(results, folder)[-1]
-
-
-def _program() -> str:
-    """How this process was started, for commands that reproduce a case."""
-    started = Path(sys.argv[0])
-    from_source = started.name == "__main__.py" and started.parent.name == "harness"
-    return "python3 -m harness" if from_source else "harness"
+def _notify(line: str) -> None:
+    click.echo(f"harness: {line}", err=True)

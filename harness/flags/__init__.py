@@ -102,6 +102,10 @@ FLAGS: dict[str, Flag] = {
         "the only visible key is the last one",
         "tiles wholly above the diagonal are skipped",
     ),
+    "one_key_each": Flag(
+        "each row sees one key alone, each another",
+        "rows of a tile share the keys of one of them",
+    ),
     "sees_nothing": Flag(
         "live rows without any visible key",
         "NaN or a mean over hidden keys instead of 0 and -inf",

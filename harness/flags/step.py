@@ -6,6 +6,10 @@ from harness.flags.flag import Flag
 
 STEP_FLAGS: dict[str, Flag] = {
     # Building the tree.
+    "every_magnitude": Flag(
+        "valid log-probs from the smallest to the largest float32",
+        "subnormal values flushed to 0, or very low ones taken for -inf: another tree",
+    ),
     "best_first": Flag(
         "trees by score, each in its rank order", "a worse tree: fewer tokens accepted in each step"
     ),
@@ -139,6 +143,12 @@ STEP_FLAGS: dict[str, Flag] = {
         "nodes that do not exist are accepted",
         ("vllm-project/vllm#50939",),
     ),
+    "token_zero": Flag("token 0 as a draft and as a bonus", "0 is taken for none: the step ends early"),
+    "narrow_tokens": Flag(
+        "sibling tokens that differ only above bit 15 or 23",
+        "tokens compared as 16-bit or float values: the wrong child is accepted",
+    ),
+    "many_requests": Flag("33 and 80 requests in one call", "requests past a warp or block are not served"),
     "bad_links": Flag(
         "cycles, self links, links backwards or out of range, two parents",
         "the kernel hangs or reads outside its arrays",
@@ -195,5 +205,26 @@ STEP_FLAGS: dict[str, Flag] = {
     ),
     "other_layer": Flag(
         "attention on the last of several layers", "layer 0 is read, or only one layer is committed"
+    ),
+    "changing_live": Flag(
+        "a batch whose live requests change from step to step: 4, 1, 3, 0, 4, 2",
+        "requests that left are computed again, new ones inherit their rows",
+        ("sgl-project/sglang#6309", "flashinfer-ai/flashinfer#5176"),
+    ),
+    "same_again": Flag(
+        "trees, chains, and the same trees again",
+        "the mode or mask of the last step stays: the third step is not the first",
+        ("flashinfer-ai/flashinfer#1028", "flashinfer-ai/flashinfer#2690"),
+    ),
+    "one_change": Flag(
+        "one array changes from step to step",
+        "a value is fixed when the graph is captured",
+        ("Luce-Org/lucebox#482", "spiritbuun/buun-llama-cpp#116"),
+    ),
+    # Pairs of cases.
+    "metamorphic": Flag(
+        "one of a few cases with related answers: ids that differ in `side` alone",
+        "an answer that depends on order, place, pages or the form of a chain",
+        ("NVIDIA/TensorRT-LLM#15842", "Luce-Org/lucebox#415"),
     ),
 }

@@ -19,9 +19,9 @@ def tree_picture(case: Case, wrong: Mismatch, outputs: Mapping[str, AnyArray]) -
     step = case.kernel == "greedy_step"
     place = wrong.index[:2] if step else wrong.index[:1]
     request = place[-1]
-    inputs = _of_request(case.inputs, place, step)
-    expected = _of_request(case.expected, place, step)
-    actual = {name: value[place] for name, value in outputs.items() if value.ndim >= len(place)}
+    inputs = _of_request(case.inputs, place)
+    expected = _of_request(case.expected, place)
+    actual = _of_request(outputs, place)
     if case.kernel == "tree_accept":
         count = _count(inputs["node_count"], inputs["node_token"])
         parent = _parents(inputs["next_token"], inputs["next_sibling"], count)
@@ -40,7 +40,7 @@ def tree_picture(case: Case, wrong: Mismatch, outputs: Mapping[str, AnyArray]) -
     return TreePicture(request, _numbers(parent), _numbers(token), *paths)
 
 
-def _of_request(values: Mapping[str, object], place: tuple[int, ...], step: bool) -> dict[str, AnyArray]:
+def _of_request(values: Mapping[str, object], place: tuple[int, ...]) -> dict[str, AnyArray]:
     whole = ("kv", "stop_token", "block_table", "tail", "head", "head_bias", "head_token")
     return {
         name: value[place]

@@ -6,7 +6,7 @@ Every byte of the block that is no payload is guard, so a write anywhere between
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,9 @@ class Memory(Protocol):
     def allocate(self, nbytes: int) -> Block:
         """A block of at least ``nbytes``."""
 
+    def reserve(self, nbytes: int) -> Block:
+        """A block of which only a small part will be touched. HarnessError where there is no room."""
+
     def upload(self, address: int, data: Bytes) -> None:
         """Copy ``data`` to ``address``; complete when it returns."""
 
@@ -49,9 +52,22 @@ class Memory(Protocol):
         """Make (address, length) ranges trap under an address sanitizer, or let them go again."""
 
 
+@runtime_checkable
+class Delays(Protocol):
+    """A space whose calls follow each other on a stream, so that inputs can come late."""
+
+    def upload_late(self, address: int, data: Bytes) -> None:
+        """Enqueue a pause and then the copy on the stream of the calls; returns at once."""
+
+
 def poison_of(round_index: int) -> int:
     """The fill byte of a run."""
     return POISONS[round_index % len(POISONS)]
+
+
+def fence(nbytes: int) -> Bytes:
+    """Guard bytes, of any length."""
+    return np.resize(_PATTERN, nbytes)
 
 
 def _same(one: Bytes, other: Bytes) -> bool:
@@ -111,6 +127,10 @@ class Arena:
         start = self._spans[name].start + offset
         self._image[start : start + raw.size] = raw
         self._memory.upload(self._base + start, raw)
+
+    def seal_behind(self, stream: Delays) -> None:
+        """As `seal`, but by the stream of the calls, behind work that takes a while."""
+        stream.upload_late(self._base, self._image)
 
     def forbid(self, forbidden: bool) -> None:
         """While the target runs: an address sanitizer, where one is loaded, traps on the guards."""

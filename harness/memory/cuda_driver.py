@@ -98,6 +98,32 @@ class Driver:
         )
         self.synchronize()  # from pageable memory the copy may still be on its way when the call returns
 
+    def allocate_pinned(self, nbytes: int) -> int:
+        """The address of new page-locked host memory."""
+        return self.made("cuMemAllocHost_v2", ctypes.c_size_t(nbytes))
+
+    def free_pinned(self, address: int) -> None:
+        """Give page-locked memory back."""
+        self.call("cuMemFreeHost", ctypes.c_void_p(address))
+
+    def pause(self, stream: int, microseconds: int) -> None:
+        """Let the stream do nothing for a while: the C library's usleep as a function of the host.
+
+        A host function gets one pointer, which usleep takes for its number; no Python runs in it.
+        """
+        function = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
+        self.call("cuLaunchHostFunc", ctypes.c_void_p(stream), function, ctypes.c_void_p(microseconds))
+
+    def host_to_device_on(self, stream: int, address: int, source: int, nbytes: int) -> None:
+        """Enqueue a copy from page-locked memory."""
+        self.call(
+            "cuMemcpyHtoDAsync_v2",
+            ctypes.c_uint64(address),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(nbytes),
+            ctypes.c_void_p(stream),
+        )
+
     def device_to_host(self, target: int, address: int, nbytes: int) -> None:
         """Copy after all streams of the device have ended."""
         self.synchronize()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable
 
 from harness.contract import OK, status_text
+from harness.errors import HarnessError
 from harness.memory.buffers import Bytes
 from harness.memory.cuda_driver import NOT_SUPPORTED, Driver, DriverError
 from harness.memory.space import CaptureFailed, CaptureUnavailable
+
+PAUSE_MICROSECONDS = 2000  # far longer than the host needs to enqueue a call
 
 
 class DeviceBlock:
@@ -21,6 +25,22 @@ class DeviceBlock:
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # after a device fault nothing can be freed any more
             self._driver.free(self.address)
+
+
+class PinnedBlock:
+    """Page-locked host memory: a copy from it is asynchronous."""
+
+    def __init__(self, driver: Driver, nbytes: int) -> None:
+        self._driver, self.nbytes = driver, nbytes
+        self.address = driver.allocate_pinned(nbytes)
+
+    def fill(self, data: Bytes) -> None:
+        """Put ``data`` at the start; no copy from here may be on its way."""
+        ctypes.memmove(self.address, data.ctypes.data, data.size)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._driver.free_pinned(self.address)
 
 
 class DeviceGraph:
@@ -48,6 +68,7 @@ class DeviceMemory:
         self._driver = Driver()
         self.facts = self._driver.facts()
         self._stream = self._driver.new_stream()
+        self._pinned: PinnedBlock | None = None
         self._events = self._driver.new_event(), self._driver.new_event()
 
     @property
@@ -58,6 +79,23 @@ class DeviceMemory:
     def allocate(self, nbytes: int) -> DeviceBlock:
         """A fresh block."""
         return DeviceBlock(self._driver, nbytes)
+
+    def reserve(self, nbytes: int) -> DeviceBlock:
+        """A fresh block: device memory that is not touched has to be there all the same."""
+        try:
+            return DeviceBlock(self._driver, nbytes)
+        except DriverError as error:
+            if error.fatal:
+                raise
+            raise HarnessError(f"no {nbytes / 2**30:.1f} GiB of device memory for a spread pool") from error
+
+    def upload_late(self, address: int, data: Bytes) -> None:
+        """Enqueue a pause and then a copy from pinned memory; what is not on the stream comes before it."""
+        if self._pinned is None or self._pinned.nbytes < data.size:
+            self._pinned = PinnedBlock(self._driver, data.size)
+        self._pinned.fill(data)
+        self._driver.pause(self._stream, PAUSE_MICROSECONDS)
+        self._driver.host_to_device_on(self._stream, address, self._pinned.address, data.size)
 
     def upload(self, address: int, data: Bytes) -> None:
         """Copy ``data`` to ``address``."""

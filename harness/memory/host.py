@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from harness.errors import HarnessError
 from harness.memory.buffers import Bytes
 from harness.memory.timing import host_seconds
+
+_NO_RESERVE = 0x4000  # MAP_NORESERVE of Linux: pages that nobody touches need no memory
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,15 @@ class HostMemory:
     def allocate(self, nbytes: int) -> HostBlock:
         """A fresh block."""
         array: Bytes = np.empty(nbytes, np.uint8)
+        return HostBlock(array.ctypes.data, array)
+
+    def reserve(self, nbytes: int) -> HostBlock:
+        """Address space; what is touched of it reads as zero and costs memory page by page."""
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+        try:
+            array: Bytes = np.frombuffer(mmap.mmap(-1, nbytes, flags), np.uint8)
+        except OSError as error:
+            raise HarnessError(f"no {nbytes / 2**30:.1f} GiB of address space for a spread pool") from error
         return HostBlock(array.ctypes.data, array)
 
     def upload(self, address: int, data: Bytes) -> None:

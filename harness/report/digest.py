@@ -53,8 +53,13 @@ _STANDINGS: dict[Outcome, Standing] = {
 }
 
 
-def standing(outcome: Outcome) -> Standing:
-    """How an outcome counts: NOT_RUN and HARNESS_ERROR are errors, UNSUPPORTED and WAIVED skips."""
+def standing(outcome: Outcome, budget: bool = False) -> Standing:
+    """How an outcome counts: NOT_RUN and HARNESS_ERROR are errors, UNSUPPORTED and WAIVED skips.
+
+    Under a ``budget`` NOT_RUN is a skip.
+    """
+    if budget and outcome is Outcome.NOT_RUN:
+        return "skip"
     return _STANDINGS.get(outcome, "fail")
 
 
@@ -64,13 +69,14 @@ class Group:
 
     name: str
     cases: tuple[CaseResult, ...]
+    budget: bool = False  # whether NOT_RUN means that a budget was used, which is nobody's fault
 
     @cached_property
     def counts(self) -> dict[Standing, int]:
         """Cases by standing, every standing named."""
         counts: dict[Standing, int] = {"pass": 0, "fail": 0, "error": 0, "skip": 0}
         for case in self.cases:
-            counts[standing(case.outcome)] += 1
+            counts[standing(case.outcome, self.budget)] += 1
         return counts
 
     @property
@@ -106,20 +112,27 @@ class Group:
 
     def families(self) -> list[Group]:
         """The group by family."""
-        return grouped(self.cases, lambda case: case.family)
+        return grouped(self.cases, lambda case: case.family, self.budget)
 
 
-def grouped(cases: Iterable[CaseResult], key: Callable[[CaseResult], str]) -> list[Group]:
+def grouped(
+    cases: Iterable[CaseResult], key: Callable[[CaseResult], str], budget: bool = False
+) -> list[Group]:
     """Cases by ``key``, in order of first appearance."""
     found: dict[str, list[CaseResult]] = {}
     for case in cases:
         found.setdefault(key(case), []).append(case)
-    return [Group(name, tuple(members)) for name, members in found.items()]
+    return [Group(name, tuple(members), budget) for name, members in found.items()]
+
+
+def whole(results: Results) -> Group:
+    """All cases of a run."""
+    return Group("", results.cases, bool(results.left))
 
 
 def kernels(results: Results) -> list[Group]:
     """The cases by kernel."""
-    return grouped(results.cases, lambda case: case.kernel)
+    return grouped(results.cases, lambda case: case.kernel, bool(results.left))
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,7 @@ class Verdict:
 def failing(results: Results) -> list[CaseResult]:
     """Everything that is wrong: failures first, then what the harness or nobody ran."""
     order = ("fail", "error")
-    wrong = [case for case in results.cases if standing(case.outcome) in order]
+    wrong = [case for case in results.cases if standing(case.outcome, bool(results.left)) in order]
     return sorted(wrong, key=lambda case: (order.index(standing(case.outcome)), case.outcome == "NOT_RUN"))
 
 
@@ -147,7 +160,7 @@ def lost(results: Results) -> int:
 
 def verdict(results: Results) -> Verdict:
     """The headline, the tally and the meaning of the exit code."""
-    counts = Group("", results.cases).counts
+    counts = whole(results).counts
     total = max(results.planned, len(results.cases))
     wrong = counts["fail"] + counts["error"] + lost(results)
     code = results.exit_code
@@ -155,10 +168,14 @@ def verdict(results: Results) -> Verdict:
         code = 6 if results.totals[Outcome.HARNESS_ERROR] else 1 if wrong or not counts["pass"] else 0
     if wrong:
         headline = f"{wrong:,} of {count(total, 'case')} {'does' if wrong == 1 else 'do'} not pass"
+    elif victims := sum(1 for case in results.cases if case.suspect):
+        headline = f"Workers died in {count(victims, 'case')} after another case"
     elif counts["pass"] == 0:
         headline = "No case passes"
     elif counts["skip"]:
         headline = f"{counts['pass']:,} of {count(total, 'case')} pass"
+        if results.left:
+            headline += f", {results.left:,} not run"
     else:
         headline = "The one case passes" if total == 1 else f"All {count(total, 'case')} pass"
     meaning = EXIT_MEANINGS.get(code, "unknown")

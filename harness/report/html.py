@@ -42,13 +42,13 @@ def render(results: Results) -> str:
     """The page."""
     kernels = digest.kernels(results)
     wrong = digest.failing(results)
-    skipped = [case for case in results.cases if digest.standing(case.outcome) == "skip"]
+    skipped = [c for c in results.cases if digest.standing(c.outcome, bool(results.left)) == "skip"]
     expanded, listed, unlisted = _failures(results, wrong)
     skip_rows, skip_left = _within(_lines(skipped), len(skipped), BUDGET_SKIPPED)
     context: dict[str, Any] = {
         "results": results,
         "verdict": digest.verdict(results),
-        "counts": digest.Group("", results.cases).counts,
+        "counts": digest.whole(results).counts,
         "bar": Markup(charts.outcome_bar(_standings(results))),
         "facts": digest.facts(results),
         "kernels": kernels,
@@ -127,7 +127,7 @@ def _passes(kernels: Sequence[digest.Group]) -> list[dict[str, Any]]:
 
 
 def _standings(results: Results) -> dict[str, int]:
-    counts: dict[str, int] = dict(digest.Group("", results.cases).counts.items())
+    counts: dict[str, int] = dict(digest.whole(results).counts.items())
     counts["error"] += digest.lost(results)
     return counts
 

@@ -23,7 +23,7 @@ def render(results: Results) -> str:
         }
         suite = _suite(root, kernel.name, counts, results, sum(c.seconds or 0.0 for c in kernel.cases))
         for case in kernel.cases:
-            _case(suite, case)
+            _case(suite, case, kernel.budget)
         totals = {name: totals[name] + counts[name] for name in totals}
     if missing := digest.lost(results):
         counts = {"tests": 1, "failures": 0, "errors": 1, "skipped": 0}
@@ -63,7 +63,7 @@ def _properties(parent: ET.Element, values: Mapping[str, str]) -> None:
         ET.SubElement(properties, "property", name=name, value=clean(value))
 
 
-def _case(suite: ET.Element, case: CaseResult) -> None:
+def _case(suite: ET.Element, case: CaseResult, budget: bool) -> None:
     test = ET.SubElement(
         suite,
         "testcase",
@@ -79,7 +79,8 @@ def _case(suite: ET.Element, case: CaseResult) -> None:
         "share": share(case.share, case.policy),
     }
     _properties(test, values)
-    element = {"fail": "failure", "error": "error", "skip": "skipped"}.get(digest.standing(case.outcome))
+    standing = digest.standing(case.outcome, budget)
+    element = {"fail": "failure", "error": "error", "skip": "skipped"}.get(standing)
     if element is None:
         return
     detail = ET.SubElement(test, element, message=clean(f"{case.outcome}: {case.message}"))

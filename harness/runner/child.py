@@ -22,6 +22,9 @@ from harness.targets.base import Options
 
 LOG_CAP = 1 << 16  # bytes of a worker's output that are kept, the last ones
 START_TIMEOUT = 120.0
+SEND_TIMEOUT = 120.0  # a worker that does not take its job
+FRAME_TIMEOUT = 30.0  # the rest of an answer that has begun
+END_TIMEOUT = 10.0  # a tool around the worker writes its summary while the worker ends
 # Lines of a sanitizer that say what it found; the last lines of its reports say nothing.
 _FINDINGS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "runtime error:", "SUMMARY: ")
 _ERRORS = {"usage": UsageProblem, "environment": EnvironmentProblem}
@@ -69,12 +72,14 @@ class Child:
         finally:
             for fd in (work_read, result_write, log_write):
                 os.close(fd)
-        os.set_blocking(self._log_fd, False)
+        for fd in (self._log_fd, self._work):
+            os.set_blocking(fd, False)
         self.hello = self._greet(target, options)
 
     def send(self, job: Job, repeat: int) -> None:
-        """Hand over a job. A worker that is gone shows in `result`."""
-        self._quietly(lambda: wire.send_job(self._work, job, repeat))
+        """Hand over a job. A worker that is gone, or reads no more, shows in `result`."""
+        deadline = time.monotonic() + SEND_TIMEOUT
+        self._quietly(lambda: wire.send_job(self._work, job, repeat, deadline))
 
     def result(self, seconds: float) -> Observation | Death:
         """Wait until ``seconds`` from now for what became of the job."""
@@ -106,13 +111,15 @@ class Child:
         for fd in (self._work, self._result):
             os.close(fd)
         try:
-            self._process.wait(timeout=2.0)
+            self._process.wait(timeout=END_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.kill()
         os.close(self._log_fd)
 
     def _greet(self, target: str, options: Options) -> Hello:
-        self._quietly(lambda: wire.send(self._work, {"target": target, "options": asdict(options)}))
+        deadline = time.monotonic() + SEND_TIMEOUT
+        first = {"target": target, "options": asdict(options)}
+        self._quietly(lambda: wire.send(self._work, first, deadline=deadline))
         frame = self._frame(START_TIMEOUT)
         if not isinstance(frame, Death) and "error" not in frame[0]:
             info = frame[0]["info"]
@@ -133,7 +140,9 @@ class Child:
                 self._drain()
             if self._result in ready:
                 try:
-                    return wire.receive(self._result)
+                    return wire.receive(self._result, max(deadline, time.monotonic() + FRAME_TIMEOUT))
+                except TimeoutError:
+                    ready = []
                 except (wire.EndOfStream, wire.WireError, OSError):
                     return self._end()
             if not ready:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 
 import numpy as np
@@ -30,3 +31,12 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def built_not_run(description: str, capability: str) -> tuple[str, ...]:
+    """Architectures of a GPU library, as its description names them, that this device is not.
+
+    ``built_not_run("CUDA 13.0, sm 90-real 120-real 90-virtual", "9.0")`` is ``("sm_120",)``.
+    """
+    built = re.findall(r"\b(\d{2,3}[a-z]?)-real", description)
+    return tuple(f"sm_{arch}" for arch in built if arch.rstrip("af") != capability.replace(".", ""))

@@ -1,6 +1,7 @@
 """Runs a plan of cases on worker processes: one case in flight per worker, the dead replaced.
 
 While a worker runs one case, its thread here judges the one before. Expected values never leave this process.
+A case that kills a worker which ran others before is run again, alone: that parts culprit from victim.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import monotonic
 
 from harness.case import Case
 from harness.errors import HarnessError
@@ -18,7 +20,17 @@ from harness.targets.base import Options
 
 MAX_DEATHS = 50  # after so many dead workers the rest of a plan is not run
 
-Seen = Observation | Death
+
+@dataclass(frozen=True)
+class Victim:
+    """A case in which a worker died that does not die of it alone: ``suspect`` ran before it there."""
+
+    seen: Observation | Death  # alone, in a fresh worker
+    suspect: str
+    death: Death
+
+
+Seen = Observation | Death | Victim
 Load = Callable[[str], Case]
 Finish = Callable[[Case, Seen], None]
 
@@ -31,6 +43,7 @@ class Settings:
     options: Options
     repeat: int
     timeout: float
+    budget: float | None = None  # seconds after which no further case is begun
 
 
 class Supervisor:
@@ -44,6 +57,7 @@ class Supervisor:
         self._spare: list[Child] = [self._spawn()]
         self._plan: list[str] = []
         self._deaths = 0
+        self._deadline: float | None = None
         self.stopped = ""  # why the rest of the plan was not run
 
     @property
@@ -54,9 +68,12 @@ class Supervisor:
     def run(self, plan: Sequence[str], jobs: int, load: Load, finish: Finish) -> None:
         """Run every case of ``plan``; ``finish`` is called from several threads.
 
-        After `MAX_DEATHS` dead workers, or when none can be started, the rest is left and `stopped` says so.
+        After `MAX_DEATHS` dead workers, when none can be started, or when the budget is used, the rest is
+        left and `stopped` says so.
         """
         self._plan = list(reversed(plan))
+        if self._settings.budget is not None:
+            self._deadline = monotonic() + self._settings.budget
         try:
             count = max(1, min(jobs, len(plan)))
             with ThreadPoolExecutor(count) as pool:
@@ -79,26 +96,59 @@ class Supervisor:
 
     def _serve(self, load: Load, finish: Finish) -> None:
         child: Child | None = None
+        before = ""  # the case that the child ran last
         done: tuple[Case, Seen] | None = None
         while True:
             case_id = self._next()
             child = child or (self._start() if case_id else None)
             case = self._loaded(load, case_id) if case_id and child else None
             if case is not None and child is not None:
-                child.send(Job(case.kernel, case.inputs, case.scalars), self._settings.repeat)
+                self._send(child, case)
             if done is not None:
                 finish(*done)
             if case is None or child is None:
                 return
-            seen = child.result(self._settings.timeout)
+            child, seen = self._result(child)
+            if before and isinstance(seen, Death) and seen.replace:
+                child, seen = self._alone(case, seen, before)
+            before = case.case_id if child is not None else ""
             done = case, seen
-            if isinstance(seen, Death) and seen.replace:
-                self._bury(child)
-                child = None
-                self._count_death()
+
+    def _send(self, child: Child, case: Case) -> None:
+        child.send(Job(case.kernel, case.inputs, case.scalars), self._settings.repeat)
+
+    def _result(self, child: Child) -> tuple[Child | None, Seen]:
+        """What became of the case in flight, and the child where it may run another.
+
+        It may not where it died, or where the case wrote outside of its arrays.
+        """
+        seen = child.result(self._settings.timeout)
+        if isinstance(seen, Death) and seen.replace:
+            self._bury(child)
+            self._count_death()
+            return None, seen
+        if isinstance(seen, Observation) and seen.guard_hits:
+            self._bury(child)
+            return None, seen
+        return child, seen
+
+    def _alone(self, case: Case, death: Death, before: str) -> tuple[Child | None, Seen]:
+        """Run a case again in a fresh worker, after it died in one that ran ``before``."""
+        fresh = self._start()
+        if fresh is None:
+            return None, death
+        self._send(fresh, case)
+        child, seen = self._result(fresh)
+        assert not isinstance(seen, Victim)
+        if isinstance(seen, Death) and seen.replace:
+            return None, replace(seen, message=f"{seen.message} (alone in a fresh worker, too)")
+        return child, Victim(seen, before, death)
 
     def _next(self) -> str | None:
         with self._lock:
+            if self._plan and self._deadline is not None and monotonic() >= self._deadline:
+                self.stopped = self.stopped or f"the budget of {self._settings.budget:g} s was used"
+                self._plan.clear()
             return self._plan.pop() if self._plan else None
 
     def _loaded(self, load: Load, case_id: str) -> Case:

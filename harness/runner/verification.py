@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import harness
 from harness.case import Case
 from harness.contract import CONTRACT_VERSION
-from harness.errors import UsageProblem
 from harness.flags import FLAGS
 from harness.judge import Verdict, judge
 from harness.judge.picture import tree_picture
-from harness.replay import MIN_REPEAT
+from harness.observation import Observation
 from harness.results import CaseResult, Environment, Outcome, Results, RunInfo, TreePicture
 from harness.runner.child import Death, Hello
+from harness.runner.commands import Commands
 from harness.runner.conclusion import failures
 from harness.runner.environment import cores, machine_facts
-from harness.runner.naming import relative, relative_target
+from harness.runner.gpu_lock import alone_on_gpu
+from harness.runner.naming import relative
+from harness.runner.options import VerifyOptions
+from harness.runner.planning import parse_shard, stored_ranking, telling_first
 from harness.runner.selection import select
-from harness.runner.supervisor import Seen, Settings, Supervisor
-from harness.shapes import kernel_named
+from harness.runner.supervisor import Seen, Settings, Supervisor, Victim
+from harness.runner.waivers import Waivers, load_waivers
 from harness.store import FixtureSet, open_set
 from harness.store.index import CaseSummary
 from harness.targets import Options, check_name
 
 Progress = Callable[[CaseResult, int, int], None]  # result, cases done, cases planned
+Notify = Callable[[str], None]  # one line, while nothing seems to happen
 
-
-@dataclass(frozen=True)
-class VerifyOptions:
-    """What to run and how. Empty selections mean everything."""
-
-    kernels: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    cases: tuple[str, ...] = ()
-    require: tuple[str, ...] = ()  # kernels that must have a PASS besides those selected
-    repeat: int = MIN_REPEAT
-    timeout: float = 60.0  # seconds for all runs of one case
-    order: str | None = None  # thread order of an emulated target
-    jobs: int | None = None  # worker processes; default: one per core, one for device memory
+__all__ = ["Notify", "Progress", "VerifyOptions", "verify"]
 
 
 def verify(
@@ -54,27 +46,24 @@ def verify(
     options: VerifyOptions | None = None,
     *,
     progress: Progress | None = None,
+    notify: Notify | None = None,
     program: str = "harness",
 ) -> Results:
     """Replay the selected cases of a set against a target, in worker processes.
 
-    UsageProblem: a name or selection that makes no sense. FixtureError: the set is damaged.
+    UsageProblem: a name, selection or waiver that makes no sense. FixtureError: the set is damaged.
     EnvironmentProblem: the target cannot be opened here. Whatever the target does to a case becomes that
     case's outcome. ``program`` is how the reproducing commands start.
     """
     options = options or VerifyOptions()
-    if options.repeat < MIN_REPEAT:
-        raise UsageProblem(f"--repeat is {options.repeat}; two poisons need at least {MIN_REPEAT} runs")
-    if not options.timeout > 0:
-        raise UsageProblem(f"--timeout is {options.timeout:g}; it must be positive")
-    for kernel in options.require:
-        kernel_named(kernel)
-    settings = Settings(target, Options(order=options.order), options.repeat, options.timeout)
+    options.check()
+    settings = Settings(target, Options(order=options.order), options.repeat, options.timeout, options.budget)
     check_name(target, settings.options)
-    if isinstance(fixtures, FixtureSet):
-        return _Run(fixtures, settings, options, progress, program).results()
-    with open_set(Path(fixtures)) as opened:
-        return _Run(opened, settings, options, progress, program).results()
+    opened: AbstractContextManager[FixtureSet] = (
+        nullcontext(fixtures) if isinstance(fixtures, FixtureSet) else open_set(Path(fixtures))
+    )
+    with opened as fixture_set:
+        return _Run(fixture_set, settings, options, progress, notify, program).results()
 
 
 class _Run:
@@ -86,13 +75,22 @@ class _Run:
         settings: Settings,
         options: VerifyOptions,
         progress: Progress | None,
+        notify: Notify | None,
         program: str,
     ) -> None:
         self._set, self._settings, self._options = fixtures, settings, options
-        self._progress, self._program = progress, program
+        self._progress, self._notify = progress, notify or (lambda _: None)
+        self._commands = Commands(program, fixtures.folder, settings)
         self._plan = select(fixtures, options.kernels, options.flags, options.cases)
+        self._waivers = Waivers()
+        if options.waivers is not None:
+            today = datetime.now(UTC).date()
+            self._waivers = load_waivers(Path(options.waivers), fixtures.summaries(), today)
+        if options.shard is not None:
+            self._plan = parse_shard(options.shard).of(self._plan)
         self._done: dict[str, CaseResult] = {}
         self._notes: Counter[str] = Counter()
+        self._deaths: list[str] = []
         self._lock = threading.Lock()
 
     def results(self) -> Results:
@@ -100,9 +98,19 @@ class _Run:
         started, clock = datetime.now(UTC), time.perf_counter()
         supervisor = Supervisor(self._settings)
         hello = supervisor.hello
-        jobs = self._options.jobs or (1 if hello.info.memory == "device" else cores())
+        device = hello.info.memory == "device"
+        jobs = self._options.jobs or (1 if device else cores())
         plan = {summary.case_id: summary for summary in self._plan}
-        supervisor.run(list(plan), jobs, self._set.case, lambda case, seen: self._finish(plan, case, seen))
+        launched = [s for s in self._plan if not self._quarantined(s)]
+        if self._options.budget is not None:
+            launched = telling_first(launched, stored_ranking())
+        with alone_on_gpu(self._notify) if device else nullcontext():
+            supervisor.run(
+                [summary.case_id for summary in launched],
+                jobs,
+                self._set.case,
+                lambda case, seen: self._finish(plan[case.case_id], case, seen),
+            )
         for summary in self._plan:
             if summary.case_id not in self._done:
                 self._keep(self._result(summary, Verdict(Outcome.NOT_RUN, supervisor.stopped)))
@@ -119,11 +127,31 @@ class _Run:
         reasons = failures(results, self._options.require)
         return replace(results, exit_reason="; ".join(reasons))
 
-    def _finish(self, plan: dict[str, CaseSummary], case: Case, seen: Seen) -> None:
-        summary = plan[case.case_id]
+    def _quarantined(self, summary: CaseSummary) -> bool:
+        verdict = self._waivers.quarantined(summary)
+        if verdict is not None:
+            self._keep(self._result(summary, verdict))
+        return verdict is not None
+
+    def _finish(self, summary: CaseSummary, case: Case, seen: Seen) -> None:
+        if isinstance(seen, Victim):
+            verdict, seconds, picture = self._judged(case, seen.seen)
+            death = seen.death
+            was = f"{death.outcome} after {seen.suspect} in one worker, which is suspect ({death.message})"
+            with self._lock:
+                self._deaths.append(f"{summary.case_id}: {was}; alone it is {verdict.outcome}")
+            verdict = replace(verdict, message="; ".join(filter(None, [verdict.message, was])))
+            suspect: str | None = seen.suspect
+        else:
+            (verdict, seconds, picture), suspect = self._judged(case, seen), None
+        verdict = self._waivers.applied(summary, verdict)
+        self._keep(self._result(summary, verdict, seconds, picture, suspect))
+
+    def _judged(
+        self, case: Case, seen: Observation | Death
+    ) -> tuple[Verdict, float | None, TreePicture | None]:
         if isinstance(seen, Death):
-            self._keep(self._result(summary, Verdict(seen.outcome, seen.message)))
-            return
+            return Verdict(seen.outcome, seen.message), None, None
         try:
             verdict = judge(case, seen)
             picture = None
@@ -133,7 +161,7 @@ class _Run:
             verdict, picture = Verdict(Outcome.HARNESS_ERROR, f"{type(error).__name__}: {error}"), None
         with self._lock:
             self._notes.update(seen.notes)
-        self._keep(self._result(summary, verdict, seen.seconds, picture))
+        return verdict, seen.seconds, picture
 
     def _result(
         self,
@@ -141,6 +169,7 @@ class _Run:
         verdict: Verdict,
         seconds: float | None = None,
         tree: TreePicture | None = None,
+        suspect: str | None = None,
     ) -> CaseResult:
         return CaseResult(
             case_id=summary.case_id,
@@ -152,10 +181,11 @@ class _Run:
             message=" ".join(verdict.message.split()),
             share=verdict.share,
             seconds=seconds,
-            reproduce=self._reproduce(summary.case_id),
+            reproduce=self._commands.reproduce(summary.case_id, suspect),
             mismatch=verdict.mismatch,
             tree=tree,
             dims=dict(summary.dims),
+            suspect=suspect,
         )
 
     def _keep(self, result: CaseResult) -> None:
@@ -164,37 +194,25 @@ class _Run:
             if self._progress is not None:
                 self._progress(result, len(self._done), len(self._plan))
 
-    def _command(self, *more: str) -> str:
-        words = [*shlex.split(self._program), "verify", relative(self._set.folder)]
-        words += ["--target", relative_target(self._settings.target)]
-        if self._options.order is not None:
-            words += ["--order", self._options.order]
-        if self._options.repeat != MIN_REPEAT:
-            words += ["--repeat", str(self._options.repeat)]
-        return shlex.join([*words, *more])
-
-    def _reproduce(self, case_id: str) -> str:
-        return self._command("--case", case_id)
-
     def _run_info(self, started: datetime, seconds: float, jobs: int) -> RunInfo:
-        options = self._options
-        named = (("-k", options.kernels), ("--flag", options.flags), ("--case", options.cases))
-        more = [word for name, values in named for value in values for word in (name, value)]
-        more += [word for kernel in options.require for word in ("--require", kernel)]
+        options = asdict(self._options)
+        if self._options.waivers is not None:
+            options["waivers"] = relative(Path(self._options.waivers))
         return RunInfo(
             time=started.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            command=self._command(*more),
+            command=self._commands.run(self._options),
             suite=self._set.suite,
             fixtures=relative(self._set.folder),
             harness_version=harness.__version__,
             contract_version=f"{CONTRACT_VERSION[0]}.{CONTRACT_VERSION[1]}",
             fixture_hash=self._set.manifest.set_sha256,
             seconds=round(seconds, 3),
-            options={**asdict(options), "jobs": jobs},
+            options={**options, "jobs": jobs},
         )
 
     def _all_notes(self, hello: Hello) -> tuple[str, ...]:
-        notes = [f"{note} ({count} cases)" for note, count in sorted(self._notes.items())]
+        notes = [*sorted(self._deaths), *self._waivers.expired]
+        notes += [f"{note} ({count} cases)" for note, count in sorted(self._notes.items())]
         if hello.info.kind == "library" and "ATTN_LSE" not in hello.info.capabilities:
             notes.append("lse was not compared: the target does not declare ATTN_LSE")
         return tuple(notes)

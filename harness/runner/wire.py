@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import select
 import struct
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +24,7 @@ from harness.observation import Job, Observation
 _MAGIC = b"ddt1"
 _HEAD = struct.Struct("<4sIQ")
 _MAX_HEADER, _MAX_PAYLOAD = 2**26, 2**36
+_SMALL = 1 << 16  # bytes of a payload that is sent together with its header: what a pipe takes at once
 _RECIPES = ("bytes", "unit_bf16")
 
 Message = dict[str, Any]
@@ -35,29 +38,43 @@ class EndOfStream(Exception):
     """The other side closed between two frames."""
 
 
-def send(fd: int, message: Mapping[str, Any], payload: list[AnyArray] | None = None) -> None:
-    """Write one frame. OSError where the other side is gone."""
+def send(
+    fd: int,
+    message: Mapping[str, Any],
+    payload: list[AnyArray] | None = None,
+    deadline: float | None = None,
+) -> None:
+    """Write one frame. OSError where the other side is gone.
+
+    With a ``deadline``, by `time.monotonic`, ``fd`` is not blocking; TimeoutError where it is not read by
+    then.
+    """
     parts = payload or []
     header = json.dumps(message, separators=(",", ":")).encode()
-    _write(fd, _HEAD.pack(_MAGIC, len(header), sum(p.nbytes for p in parts)) + header)
+    size = sum(p.nbytes for p in parts)
+    head = _HEAD.pack(_MAGIC, len(header), size) + header
+    if size <= _SMALL:  # in one piece: every write of its own would wake the other side
+        _write(fd, b"".join([head, *(p.tobytes() for p in parts)]), deadline)
+        return
+    _write(fd, head, deadline)
     for part in parts:
         if part.nbytes:
-            _write(fd, part.data.cast("B"))
+            _write(fd, part.data.cast("B"), deadline)
 
 
-def receive(fd: int) -> tuple[Message, bytearray]:
-    """Read one frame: header and payload."""
-    head = _read(fd, _HEAD.size, start=True)
+def receive(fd: int, deadline: float | None = None) -> tuple[Message, bytearray]:
+    """Read one frame: header and payload. TimeoutError where it is not whole by the ``deadline``."""
+    head = _read(fd, _HEAD.size, deadline, start=True)
     magic, header_length, payload_length = _HEAD.unpack(head)
     if magic != _MAGIC or header_length > _MAX_HEADER or payload_length > _MAX_PAYLOAD:
         raise WireError("not a frame of the harness")
     try:
-        message = json.loads(_read(fd, header_length))
+        message = json.loads(_read(fd, header_length, deadline))
     except ValueError as error:
         raise WireError(f"a frame header that is no JSON: {error}") from error
     if not isinstance(message, dict):
         raise WireError("a frame header that is no object")
-    return message, _read(fd, payload_length)
+    return message, _read(fd, payload_length, deadline)
 
 
 class Packer:
@@ -117,12 +134,13 @@ def unpack_value(entry: Message, payload: bytearray) -> Value:
     return Patched(base, unpack_array(entry["rows"], payload), unpack_array(entry["values"], payload))
 
 
-def send_job(fd: int, job: Job, repeat: int) -> None:
+def send_job(fd: int, job: Job, repeat: int, deadline: float | None = None) -> None:
     """A job for a worker."""
     packer = Packer()
     inputs = {name: packer.value(value) for name, value in job.inputs.items()}
     scalars = {name: value if isinstance(value, int) else float(value) for name, value in job.scalars.items()}
-    send(fd, {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}, packer.parts)
+    message = {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}
+    send(fd, message, packer.parts, deadline)
 
 
 def read_job(message: Message, payload: bytearray) -> tuple[Job, int]:
@@ -156,16 +174,20 @@ def read_observation(message: Message, payload: bytearray) -> Observation:
         raise WireError(f"an incomplete observation: {error!r}") from error
 
 
-def _write(fd: int, data: bytes | memoryview) -> None:
+def _write(fd: int, data: bytes | memoryview, deadline: float | None) -> None:
     rest = memoryview(data)
     while rest:
+        if deadline is not None:
+            _wait([], [fd], deadline)
         rest = rest[os.write(fd, rest) :]
 
 
-def _read(fd: int, length: int, *, start: bool = False) -> bytearray:
+def _read(fd: int, length: int, deadline: float | None, *, start: bool = False) -> bytearray:
     data = bytearray(length)
     view, done = memoryview(data), 0
     while done < length:
+        if deadline is not None:
+            _wait([fd], [], deadline)
         count = os.readv(fd, [view[done:]])
         if count == 0:
             if start and done == 0:
@@ -173,3 +195,9 @@ def _read(fd: int, length: int, *, start: bool = False) -> bytearray:
             raise WireError("the stream ends within a frame")
         done += count
     return data
+
+
+def _wait(reading: list[int], writing: list[int], deadline: float) -> None:
+    left = max(0.0, deadline - time.monotonic())
+    if not any(select.select(reading, writing, [], left)):
+        raise TimeoutError("a frame got stuck")

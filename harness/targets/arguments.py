@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping
 
-from harness.shapes import Dims
+from harness.shapes import PAGE_STRIDE, Dims
 from harness.targets.abi import ARGS, PLANTED_EMBED, PLANTED_HEAD, filled
 
 Address = Callable[[str], int]  # 0 is null
@@ -15,13 +15,17 @@ Scalars = Mapping[str, int | float]
 def kernel_args(
     kernel: str, address: Address, dims: Dims, scalars: Scalars, row_bytes: int = 1
 ) -> ctypes.Structure:
-    """The struct of one of the four kernels. ``row_bytes`` is the size of a pool element (kv_commit)."""
+    """The struct of one of the four kernels. ``row_bytes`` is the size of a pool element (kv_commit).
+
+    A ``page_stride`` among the scalars stands for S * R elements from page to page.
+    """
     special: dict[str, int | float | None] = {}
     if kernel == "verify_attn":
-        special = _attention_layout(address("kv"), dims)
+        special = _attention_layout(address("kv"), dims, int(scalars.get(PAGE_STRIDE, 0)))
     elif kernel == "kv_commit":
         row = dims["R"] * row_bytes
-        special = {"page_bytes": dims["S"] * row, "slot_bytes": row, "row_bytes": row, "reserved": 0}
+        page = int(scalars.get(PAGE_STRIDE, 0)) * row_bytes or dims["S"] * row
+        special = {"page_bytes": page, "slot_bytes": row, "row_bytes": row, "reserved": 0}
     return _fill(ARGS[kernel], address, dims, scalars, special)
 
 
@@ -77,9 +81,9 @@ def _fill(
     return filled(kind, values)
 
 
-def _attention_layout(kv: int, dims: Dims) -> dict[str, int | float | None]:
+def _attention_layout(kv: int, dims: Dims, page_stride: int) -> dict[str, int | float | None]:
     """Pointers and strides (in elements) of the two row layouts of the contract."""
-    page, row, heads = dims["S"] * dims["R"], dims["R"], dims["Hkv"]
+    page, row, heads = page_stride or dims["S"] * dims["R"], dims["R"], dims["Hkv"]
     mla = row == dims["Dk"]
     rope_width = dims["Dk"] - dims["Dv"] if mla else 0
     rope = kv + 2 * dims["Dv"] if rope_width else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from harness.contract import OK, UNSUPPORTED, status_text
 from harness.memory.buffers import Arena, poison_of
@@ -21,6 +22,16 @@ class Refused(Exception):
         self.what, self.status = what, status
 
 
+class Watched(Protocol):
+    """Buffers that are watched while a target runs."""
+
+    def forbid(self, forbidden: bool) -> None:
+        """While the target runs: an address sanitizer, where one is loaded, traps on the guards."""
+
+    def fetch(self) -> None:
+        """Bring them back."""
+
+
 class Engine:
     """A library with everything that a run needs."""
 
@@ -32,9 +43,9 @@ class Engine:
         self.emulator = emulator
         self.planted = planted  # whose planted utilities are used, where the library has none
         self.wants_lse = "ATTN_LSE" in library.capabilities
-        self._kept: tuple[Arena, ...] = ()
+        self._kept: tuple[Watched, ...] = ()
 
-    def keep(self, *arenas: Arena) -> None:
+    def keep(self, *arenas: Watched) -> None:
         """Hold the blocks of this run until the next, so that the next gets other addresses."""
         self._kept = arenas
 
@@ -57,7 +68,7 @@ class Engine:
         """One kernel call; its status."""
         return self.library.call(kernel, args, workspace.address, workspace.nbytes, self.space.stream)
 
-    def timed(self, arenas: Sequence[Arena], call: Callable[[], int]) -> tuple[int, float]:
+    def timed(self, arenas: Sequence[Watched], call: Callable[[], int]) -> tuple[int, float]:
         """Status and seconds of one call; meanwhile the guards of ``arenas`` trap, then all are fetched."""
         for arena in arenas:
             arena.forbid(True)

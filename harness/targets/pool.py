@@ -10,7 +10,7 @@ from harness.case import AnyArray
 from harness.memory import hostile
 from harness.memory.buffers import Arena, Memory
 from harness.shapes import Dims
-from harness.targets.single import layer_names
+from harness.targets.staging import layer_names
 
 
 class Pool:

@@ -14,7 +14,7 @@ from harness.errors import UsageProblem
 from harness.memory.timing import host_seconds
 from harness.observation import Job, Round
 from harness.results import TargetInfo
-from harness.shapes import outputs_of
+from harness.shapes import outputs_of, values_of
 from harness.targets.base import Identity, Options, Refusal
 
 _KERNEL_CAPABILITIES = {
@@ -38,6 +38,9 @@ def open_python(name: str, options: Options) -> PythonTarget:
     except Exception as error:
         raise UsageProblem(f"target {name}: {type(error).__name__}: {error}") from error
     return PythonTarget(name, "python", made)
+
+
+MAX_OUTPUT = 1 << 34  # bytes of one output; a larger one can only be a mistake
 
 
 class Reference:
@@ -89,7 +92,7 @@ class PythonTarget:
         given = {name: np.array(value) for name, value in job.inputs.items()}
         method = getattr(self._made, job.kernel)
         try:
-            result, seconds = host_seconds(lambda: method(**given, **job.scalars))
+            result, seconds = host_seconds(lambda: method(**given, **values_of(job.scalars)))
         except NotImplementedError as refused:
             return Round("refused", str(refused) or "NotImplementedError")
         except Exception as error:
@@ -122,9 +125,9 @@ def _collect(
 
 
 def _plain(value: object, dtype: DType) -> AnyArray | None:
-    """A NumPy array of what a target returned; None where it is nothing of the kind."""
+    """A copy of what a target returned: it may use the same memory again. None where it is no array."""
     if isinstance(value, np.ndarray):
-        return value if value.dtype.kind in "biuf" else None
+        return np.array(value) if value.dtype.kind in "biuf" and value.nbytes <= MAX_OUTPUT else None
     if type(value).__module__.partition(".")[0] != "torch":
         return None
     import torch
@@ -134,7 +137,7 @@ def _plain(value: object, dtype: DType) -> AnyArray | None:
     tensor = value.detach().cpu().contiguous()
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.int16)
-    plain: AnyArray = tensor.numpy()
+    plain: AnyArray = tensor.numpy().copy()
     same_bits = dtype in ("bf16", "u32") and plain.dtype.kind == "i"
     return (
         plain.view(NUMPY_DTYPES[dtype])

@@ -1,31 +1,25 @@
-"""One of the four kernels, once, on a library: stage, call, bring back, inspect."""
+"""One of the four kernels on a library: stage, call, bring back, inspect.
+
+The first run is one call on fresh memory. In the second the library is first called with other inputs on the
+same buffers and workspace; then the outputs are poisoned again, the inputs replaced, and the call that counts
+follows. On a device the inputs of that call arrive late on its stream, so that work on another stream meets
+the old ones.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-import numpy as np
-
 from harness.case import AnyArray
-from harness.contract import KERNELS, Array, Kernel
-from harness.memory import hostile
-from harness.memory.buffers import Arena, poison_of
+from harness.contract import KERNELS
+from harness.memory.buffers import Delays
 from harness.observation import Round
-from harness.shapes import Dims, shape_in
+from harness.shapes import PAGE_STRIDE, Dims
 from harness.targets.arguments import kernel_args
 from harness.targets.capability import plan_hints
+from harness.targets.decoy import decoy
 from harness.targets.engine import Engine, Refused
-
-
-def nbytes_of(array: Array, shape: tuple[int, ...]) -> int:
-    """Bytes of an array of the contract."""
-    return math.prod(shape) * array.numpy_dtype.itemsize
-
-
-def layer_names(layers: int) -> list[str]:
-    """Each layer of a pool is an array of its own, with guards of its own."""
-    return [f"kv[{y}]" for y in range(layers)]
+from harness.targets.staging import Staging
 
 
 def run_single(
@@ -36,77 +30,44 @@ def run_single(
     dims: Dims,
     round_index: int,
 ) -> Round:
-    """One call of a kernel other than greedy_step on fresh, poisoned, guarded memory."""
+    """One run of a kernel other than greedy_step on fresh, poisoned, guarded memory."""
     kernel = KERNELS[kernel_name]
-    arena = _stage(engine, kernel, inputs, dims, round_index)
-    args = kernel_args(kernel_name, arena.address, dims, scalars)
+    hits: tuple[str, ...] = ()
+    staging = Staging(engine, kernel, dims, int(scalars.get(PAGE_STRIDE, 0)), round_index)
+    args = kernel_args(kernel_name, staging.address, dims, scalars)
     try:
         workspace = engine.workspace(kernel_name, args, round_index)
-        arena.seal()
         workspace.arena.seal()
+
+        def call() -> int:
+            return engine.call(kernel_name, args, workspace)
+
+        if round_index % 2:
+            other = decoy(kernel, inputs)
+            staging.stage(other, inputs)
+            staging.seal()
+            engine.plan(kernel_name, args, plan_hints(other, dims))
+            status, _ = engine.timed((staging, workspace.arena), call)
+            state, message = engine.verdict(status, kernel.symbol)
+            hits = staging.guard_hits()
+            if state != "done":
+                return Round(state, f"called with other valid inputs: {message}", guard_hits=hits)
+        staging.stage(inputs, inputs)
         engine.plan(kernel_name, args, plan_hints(inputs, dims))
+        if round_index % 2 and isinstance(engine.space, Delays):
+            staging.seal_behind(engine.space)
+        else:
+            staging.seal()
     except Refused as refused:
         return engine.refused_round(refused)
-    status, seconds = engine.timed(
-        (arena, workspace.arena), lambda: engine.call(kernel_name, args, workspace)
-    )
-    engine.keep(arena, workspace.arena)
+    status, seconds = engine.timed((staging, workspace.arena), call)
+    engine.keep(staging, workspace.arena)
     state, message = engine.verdict(status, kernel.symbol)
-    read_only = [a.name for a in kernel.arrays if a.role == "in"]
-    read_only += [name for name in ("layer_base",) if arena.has(name)]
     return Round(
         state,
         message,
-        outputs=_outputs(kernel, arena, dims) if state == "done" else {},
-        guard_hits=arena.guard_hits() + workspace.arena.guard_hits(),
-        mutated=tuple(name for name in read_only if arena.changed(name)),
+        outputs=staging.outputs() if state == "done" else {},
+        guard_hits=hits + staging.guard_hits() + workspace.arena.guard_hits(),
+        mutated=staging.mutated(),
         seconds=seconds,
     )
-
-
-def _stage(
-    engine: Engine, kernel: Kernel, inputs: Mapping[str, AnyArray], dims: Dims, round_index: int
-) -> Arena:
-    shapes = {a.name: shape_in(a, dims) for a in kernel.arrays}
-    sizes: dict[str, int] = {}
-    for array in kernel.arrays:
-        if array.role == "inout":
-            sizes["layer_base"] = 8 * dims["Y"]
-            each = nbytes_of(array, shapes[array.name]) // dims["Y"]
-            sizes.update(dict.fromkeys(layer_names(dims["Y"]), each))
-        elif array.name != "lse" or engine.wants_lse:
-            sizes[array.name] = nbytes_of(array, shapes[array.name])
-    arena = Arena(engine.space, sizes, round_index)
-    for array in kernel.arrays:
-        if array.role == "in":
-            arena.view(array.name, array.numpy_dtype, shapes[array.name])[...] = inputs[array.name]
-        elif array.role == "inout":
-            for name, layer in zip(layer_names(dims["Y"]), inputs[array.name], strict=True):
-                arena.view(name, array.numpy_dtype, layer.shape)[...] = layer
-            addresses = [arena.address(name) for name in layer_names(dims["Y"])]
-            arena.view("layer_base", np.uint64)[:] = addresses
-        elif arena.has(array.name):
-            arena.fill(array.name, poison_of(round_index))
-    if kernel.name == "verify_attn":
-        _make_hostile(arena, inputs, dims, round_index)
-    return arena
-
-
-def _make_hostile(arena: Arena, inputs: Mapping[str, AnyArray], dims: Dims, round_index: int) -> None:
-    rows = arena.view("kv", np.uint16, (-1, dims["R"]))
-    rows[hostile.dead_attention_rows(inputs)] = hostile.pattern(round_index, dims["R"])
-    queries = arena.view("q", np.uint16, inputs["q"].shape)
-    dead = hostile.dead_queries(inputs["node_count"], dims["N"])
-    queries[dead] = hostile.pattern(round_index, dims["Dk"])
-
-
-def _outputs(kernel: Kernel, arena: Arena, dims: Dims) -> dict[str, AnyArray]:
-    outputs: dict[str, AnyArray] = {}
-    for array in kernel.outputs:
-        shape, dtype = shape_in(array, dims), array.numpy_dtype
-        if array.role == "inout":
-            layers = [arena.read(name, dtype, shape[1:]) for name in layer_names(dims["Y"])]
-            outputs[array.name] = np.stack(layers)
-        elif arena.has(array.name):
-            outputs[array.name] = arena.read(array.name, dtype, shape)
-    return outputs

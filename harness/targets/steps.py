@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array
-from harness.memory.buffers import Arena, poison_of
+from harness.memory.buffers import Arena, Delays, poison_of
 from harness.memory.space import CaptureFailed, CaptureUnavailable
 from harness.observation import Round
 from harness.shapes import Dims, inputs_of, is_planted, outputs_of, shape_in
@@ -21,7 +21,7 @@ from harness.targets.engine import Engine, Refused, Workspace
 from harness.targets.pool import Pool
 from harness.targets.recording import Recorder
 from harness.targets.sequence import Sequence
-from harness.targets.single import nbytes_of
+from harness.targets.staging import nbytes_of
 
 _KERNEL = KERNELS["greedy_step"]
 
@@ -43,7 +43,11 @@ def run_steps(
     dims: Dims,
     round_index: int,
 ) -> Round:
-    """All steps of one greedy_step case. On a device every second run replays a captured graph."""
+    """All steps of one greedy_step case. On a device every second run replays a captured graph.
+
+    Outputs are poisoned and the planning call is made before every step. Inputs reach a
+    device late, on the stream of the calls and behind a pause.
+    """
     run = _Run(engine, inputs, scalars, dims, round_index)
     try:
         result = run.steps(Recorder(engine.space) if round_index % 2 else None)
@@ -91,7 +95,6 @@ class _Run:
         seen = _Seen()
         for step in range(self.dims["U"]):
             self._stage(step, workspaces)
-            self.sequence.plan(self._step_inputs(step))
             arenas = [self.arena, *(w.arena for w in workspaces.values())]
             call = self.sequence.caller(workspaces)
             if recorder is not None:
@@ -117,12 +120,23 @@ class _Run:
                 self.arena.view(array.name, array.numpy_dtype, value.shape)[...] = value
         for array in self.written:
             self.arena.fill(array.name, poison_of(self.round))
-        self.arena.seal()
-        for workspace in workspaces.values():
-            workspace.arena.seal()
+        if step == 0 or self.round % 2 == 0:  # every second run keeps the workspace from step to step
+            for workspace in workspaces.values():
+                workspace.arena.seal()
         if not is_planted(self.inputs):
             state = self._step_inputs(step)
             self.pool.write_tail(state["tail"], state["root_token"], state["prefix_len"])
+        self.sequence.plan(self._step_inputs(step))
+        stream = self.engine.space
+        if not isinstance(stream, Delays):
+            self.arena.seal()
+            return
+        if step == 0:  # until the inputs arrive the buffers hold the step before, here other tokens
+            tokens = self.arena.view("topk_token", np.int32)
+            tokens ^= 1
+            self.arena.seal()
+            tokens ^= 1
+        self.arena.seal_behind(stream)
 
     def _note(self, step: int, seen: _Seen, arenas: list[Arena]) -> None:
         for arena in arenas:

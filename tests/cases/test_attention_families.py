@@ -34,7 +34,7 @@ def stored_bytes(case: Case) -> int:
 
 def test_counts_and_sizes() -> None:
     standard, smoke = all_cases(), cases("verify_attn", suite="smoke")
-    assert 330 <= len(standard) <= 400 and 18 <= len(smoke) <= 30
+    assert 400 <= len(standard) <= 500 and 18 <= len(smoke) <= 36
     assert sum(stored_bytes(case) for case in standard) < 80e6
     assert sum(stored_bytes(case) for case in smoke) < 0.4e6
     nodes = [case.inputs["q"].shape[1] for case in standard]  # type: ignore[union-attr]
@@ -160,13 +160,13 @@ def test_values_at_the_edges() -> None:
         )
         > 850
     )
-    for case in flagged("huge_hidden"):
+    for case in (c for c in flagged("huge_hidden") if c.family == "values"):
         given, out = inputs_small(case), expected(case)
         sees = references.unpack_mask(given["tree_mask"][0], int(given["node_count"][0]))
         blind = ~sees[:, 1::3].any(axis=1)
         assert blind.any() and np.abs(out["out"][0, : len(sees)][blind]).max() < 2
         assert np.abs(out["out"][0, : len(sees)][~blind]).max() > 2.0**50
-    for case in flagged("peaked"):
+    for case in (c for c in flagged("peaked") if c.family == "values"):
         tail = discriminate(case).tail_weight
         assert tail is not None
 

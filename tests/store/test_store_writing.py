@@ -140,6 +140,9 @@ def test_forked_children_read_an_open_set(tmp_path: Path) -> None:
             child = os.fork()
             if child == 0:
                 status = 1
+                signal.alarm(
+                    120
+                )  # nothing else times a forked child: a stuck one must end, and fail the test
                 try:
                     wanted = {case.case_id: case for case in make_cases()}
                     for _ in range(5):

@@ -1,9 +1,12 @@
 /* A libcuda.so.1 made of host memory: the calls that the harness makes, without a GPU.
  *
- * Work "enqueued" on a stream has already happened, so a graph cannot be recorded: stream capture says
- * NOT_SUPPORTED, unless FAKE_CUDA_CAPTURE asks for a graph that replays nothing (a target that is then
+ * A library's work has already happened when its call returns, so a graph cannot be recorded: stream capture
+ * says NOT_SUPPORTED, unless FAKE_CUDA_CAPTURE asks for a graph that replays nothing (a target that is then
  * found out by its stale outputs). FAKE_CUDA_DEVICES=0 shows no device; FAKE_CUDA_FAULT=n lets the n-th
- * cuCtxSynchronize and all later ones fail as an illegal address does. */
+ * cuCtxSynchronize and all later ones fail as an illegal address does.
+ *
+ * Host functions and asynchronous copies wait in their stream until the device is synchronised, or until a
+ * library that works on this stream lets the work before it happen (fake_cuda_run_stream). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +58,36 @@ API result cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
     memcpy(to, (const void*)(uintptr_t)from, bytes);
     return SUCCESS;
 }
+
+/* One stream has work at a time: each entry is a copy, or (to == 0) a host function. */
+static struct work { void* stream; uint64_t to; const void* from; size_t bytes; void (*function)(void*); void* data; } queue[64];
+static int queued;
+static result enqueue(struct work item) {
+    if (queued == 64 || item.stream == NULL) return 1;
+    queue[queued++] = item;
+    return SUCCESS;
+}
+API void fake_cuda_run_stream(void* stream) {
+    int kept = 0;
+    for (int i = 0; i < queued; ++i) {
+        struct work item = queue[i];
+        if (stream != NULL && item.stream != stream) queue[kept++] = item;
+        else if (item.to != 0) memcpy((void*)(uintptr_t)item.to, item.from, item.bytes);
+        else item.function(item.data);
+    }
+    queued = kept;
+}
+API result cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
+    return enqueue((struct work){.stream = stream, .function = function, .data = data});
+}
+API result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
+    return enqueue((struct work){.stream = stream, .to = to, .from = from, .bytes = bytes});
+}
+API result cuMemAllocHost_v2(void** address, size_t bytes) { *address = malloc(bytes); return *address ? SUCCESS : 2; }
+API result cuMemFreeHost(void* address) { free(address); return SUCCESS; }
+
 API result cuCtxSynchronize(void) {
+    fake_cuda_run_stream(NULL);
     static int calls;
     int fault = setting("FAKE_CUDA_FAULT", 0);
     return fault && ++calls >= fault ? ILLEGAL_ADDRESS : SUCCESS;

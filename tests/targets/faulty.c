@@ -40,6 +40,11 @@
 
 #define READS_GUARD 25  /* reads past node_token, which only an address sanitizer notices */
 
+#define OTHER_STREAM 26 /* does its work on a stream of its own, ahead of what waits on the one given */
+#define KEEPS_FIRST 27  /* kv_commit keeps accept_len of its first call with these buffers */
+#define STALE_SPACE 28  /* trusts a count in its workspace that an earlier call left there */
+#define SHORT_OFFSET 29 /* offsets of 32 bits in kv_commit */
+
 #ifndef FAULT
 #define FAULT NONE
 #endif
@@ -55,9 +60,22 @@ static void* real(const char* name) {
     return symbol;
 }
 
+/* What waits on the stream happens before a kernel that is launched on it. */
+static void in_order(void* stream) {
+#ifdef DEVICE
+    if (FAULT == OTHER_STREAM) return;
+    void (*run)(void*) = (void (*)(void*))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_run_stream");
+    if (run == NULL) abort();
+    run(stream);
+#else
+    (void)stream;
+#endif
+}
+
 typedef int32_t (*call_type)(const void*, void*, uint64_t, void*);
 #define FORWARD(name, type)                                                                       \
     int32_t ddtree_##name(const type* args, void* workspace, uint64_t bytes, void* stream) {      \
+        in_order(stream);                                                                         \
         return ((call_type)real("ddtree_" #name))(args, workspace, bytes, stream);                \
     }
 
@@ -71,7 +89,7 @@ int32_t ddtree_query(ddtree_info* info) {
     if (FAULT == NEXT_MAJOR) info->contract_major = 2;
     if (FAULT == SMALL) info->max_N = 4;
     if (FAULT == UNDECLARED) info->capabilities = DDTREE_CAP_TREE_BUILD;
-    if (FAULT == NO_STEP || FAULT == TOUCHES_POOL) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
+    if (FAULT == NO_STEP || FAULT == TOUCHES_POOL || FAULT == STALE_SPACE) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
     if (FAULT == BASE2) info->lse_base = DDTREE_LSE_BASE2;
     if (FAULT == NO_LSE) info->capabilities &= ~(uint32_t)DDTREE_CAP_ATTN_LSE;
     return status;
@@ -79,13 +97,14 @@ int32_t ddtree_query(ddtree_info* info) {
 
 int32_t ddtree_workspace_bytes(int32_t kernel, const void* args, uint64_t* bytes) {
     (void)kernel, (void)args;
-    *bytes = FAULT == SPILL ? 100 : 0;
+    *bytes = FAULT == SPILL || FAULT == STALE_SPACE ? 100 : 0;
     return DDTREE_OK;
 }
 
 int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void* workspace, uint64_t bytes, void* stream) {
     static int calls;
     ++calls;
+    in_order(stream);
     const int now = args->budget == FAULT_BUDGET;
     const size_t nodes = (size_t)args->B * (size_t)args->N;
     if (now && FAULT == SILENT) return DDTREE_OK;
@@ -110,6 +129,7 @@ int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void* workspace, u
 
 int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace, uint64_t bytes, void* stream) {
     static int calls;
+    in_order(stream);
     int32_t status = ((call_type)real("ddtree_verify_attn"))(args, workspace, bytes, stream);
     const size_t rows = (size_t)args->B * (size_t)args->N * (size_t)args->Hq;
     if (FAULT == BASE2 && args->lse)
@@ -134,17 +154,53 @@ int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void* workspace,
     return status;
 }
 
-#if FAULT != NO_KERNEL
+#if FAULT == STALE_SPACE
+int32_t ddtree_tree_accept(const ddtree_tree_accept_args* args, void* workspace, uint64_t bytes, void* stream) {
+    int32_t* kept = workspace; /* a mark, and the batch that was live when it was set */
+    ddtree_tree_accept_args copy = *args;
+    in_order(stream);
+    if (kept[0] == 0x11223344) copy.B = kept[1];
+    kept[0] = 0x11223344;
+    for (kept[1] = args->B; kept[1] > 0 && args->node_count[kept[1] - 1] == 0; --kept[1]) {}
+    return ((call_type)real("ddtree_tree_accept"))(&copy, workspace, bytes, stream);
+}
+#elif FAULT != NO_KERNEL
 FORWARD(tree_accept, ddtree_tree_accept_args)
 #endif
 
 int32_t ddtree_kv_commit(const ddtree_kv_commit_args* args, void* workspace, uint64_t bytes, void* stream) {
+    in_order(stream);
+    if (FAULT == SHORT_OFFSET) {
+        for (int32_t b = 0; b < args->B; ++b) {
+            for (int32_t i = 0; i <= args->accept_len[b]; ++i) {
+                uint32_t at[2]; /* wraps at 2^32 bytes */
+                const int32_t slot[2] = {args->prefix_len[b] + args->accept_index[b * args->A + i], args->prefix_len[b] + i};
+                for (int k = 0; k < 2; ++k)
+                    at[k] = (uint32_t)args->block_table[b * args->M + slot[k] / args->S] * (uint32_t)args->page_bytes
+                          + (uint32_t)(slot[k] % args->S) * (uint32_t)args->slot_bytes;
+                for (int32_t y = 0; y < args->Y; ++y)
+                    memmove(args->layer_base[y] + at[1], args->layer_base[y] + at[0], (size_t)args->row_bytes);
+            }
+            args->new_len[b] = args->prefix_len[b] + args->accept_len[b] + 1;
+        }
+        return DDTREE_OK;
+    }
+    if (FAULT == KEEPS_FIRST) {
+        static const void* seen;
+        static int32_t kept[64];
+        ddtree_kv_commit_args copy = *args;
+        if (args->B > 64) return DDTREE_UNSUPPORTED;
+        if (seen != args->accept_len) memcpy(kept, args->accept_len, sizeof *kept * (size_t)args->B);
+        seen = args->accept_len;
+        copy.accept_len = kept;
+        return ((call_type)real("ddtree_kv_commit"))(&copy, workspace, bytes, stream);
+    }
     int32_t status = ((call_type)real("ddtree_kv_commit"))(args, workspace, bytes, stream);
     if (FAULT == TOUCHES_POOL && args->accept_len[0] >= 0 && args->prefix_len[0] > 0)
         args->layer_base[args->Y - 1][args->block_table[0] * args->page_bytes] ^= 1;
     return status;
 }
-#if FAULT != NO_STEP && FAULT != TOUCHES_POOL
+#if FAULT != NO_STEP && FAULT != TOUCHES_POOL && FAULT != STALE_SPACE
 FORWARD(greedy_step, ddtree_greedy_step_args)
 
 int32_t ddtree_planted_embed(const void* args, void* stream) {

@@ -40,6 +40,7 @@ def spoiled(results: Results) -> str:
         ("NotADict", "WRONG_SHAPE", "returned list"),
         ("Zeros", "WRONG_VALUES", "wrong"),
         ("Constants", "WRONG_VALUES", "expected"),
+        ("Shared", "WRONG_VALUES", "expected"),
         ("WrongDtype", "WRONG_SHAPE", "int64"),
         ("WrongShape", "WRONG_SHAPE", "tree_mask"),
         ("InPlace", "INPUT_MUTATED", "topk_token"),

@@ -204,3 +204,33 @@ def test_help_stays_light() -> None:
     code = "import sys, harness.cli.verify; print(sorted({'jinja2', 'rich', 'torch'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=from_source())
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("report", ["taken/below", "/proc/nowhere"])
+def test_a_report_folder_that_cannot_be_is_said_before_the_run(
+    here: Path, small_set: Path, capsys: pytest.CaptureFixture[str], report: str
+) -> None:
+    (here / "taken").write_text("a file")
+    code = verify(small_set, "--target", "cpu", "--report", report)
+    out, err = capsys.readouterr()
+    assert (code, out) == (2 if report.startswith("taken") else 4, "")
+    assert err.count("\n") == 1 and report in err
+
+
+def test_a_report_that_fails_to_be_written_does_not_take_the_verdict_along(
+    here: Path, small_set: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("harness.report.write_reports", full)
+    assert verify(small_set, "--target", "cpu") == 4
+    out, err = capsys.readouterr()
+    assert out.splitlines()[-1].startswith("PASS (") and "No space left" in err
+
+
+def test_unsupported_cases_are_counted_in_the_last_line(
+    here: Path, small_set: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(small_set, "--target", "bad_targets:Refuses", "-k", "tree_build") == 0
+    assert "cases not served" in capsys.readouterr().out.splitlines()[-1]

@@ -31,7 +31,6 @@ __device__ __forceinline__ void start_task(const Problem& problem, const Task& t
                                            unsigned char* memory, const Role<Tile>& role) {
     const uint32_t base = ptx::shared_address(memory);
     state.pages.look_up(problem, task, memory, 0);
-    copy_query<Tile>(problem, task, base);
 #pragma unroll
     for (int unit = 0; unit < Tile::kAhead; ++unit) {
         state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit)).copy_all();
@@ -56,12 +55,13 @@ __device__ __forceinline__ void start_task(const Problem& problem, const Task& t
 
 // Scores of `unit`, summed over this warp's columns and sent to the warps that keep them. Copies of a later
 // unit are issued on the way.
-template <class Tile>
+template <class Tile, class Before>
 __device__ __forceinline__ void score_unit(const Problem& problem, const Task& task, int unit,
-                                           State<Tile>& state, unsigned char* memory, const Role<Tile>& role) {
+                                           State<Tile>& state, unsigned char* memory, const Role<Tile>& role,
+                                           Copier<Tile>& copier, const Before& before_sending) {
     const uint32_t base = ptx::shared_address(memory);
     const int later = unit + Tile::kAhead;
-    const Copier<Tile> copier = state.pages.copier(problem, task, later, stage_of<Tile>(base, later));
+    copier = state.pages.copier(problem, task, later, stage_of<Tile>(base, later));
     state.pages.look_up(problem, task, memory, later + 1);
     if (is_masked<Tile>(task, unit)) {
         mark_visible<Tile>(problem, task, memory, unit);
@@ -69,8 +69,11 @@ __device__ __forceinline__ void score_unit(const Problem& problem, const Task& t
     }
     float score[2][Tile::kKeyBlocks][4];
     partial_scores<Tile>(score, base, stage_of<Tile>(base, unit), state.held, role, copier);
-    ptx::commit_copies();
-    send_scores<Tile>(state.score, score, memory, role);
+    if (!Tile::kPipelined) {
+        ptx::commit_copies();
+    }
+    before_sending();
+    send_scores<Tile>(state.score, score, base, role);
 }
 
 // The vote on the last unit's weights: are they final? If not, they and everything before are made so.
@@ -97,7 +100,8 @@ __device__ __forceinline__ void run_units(const Problem& problem, const Task& ta
     for (int unit = 0; unit < units; ++unit) {
         ptx::wait_for_copies<0>();
         __syncthreads();  // the unit is there, and nobody reads the unit before it
-        score_unit<Tile>(problem, task, unit, state, memory, role);
+        Copier<Tile> copier;
+        score_unit<Tile>(problem, task, unit, state, memory, role, copier, [] {});
         group_barrier<Tile>(role);
         receive_scores<Tile>(state.score, memory, role);
         finish_scores<Tile>(state.score, state.rows, problem.scale_log2, is_masked<Tile>(task, unit), memory,
@@ -126,10 +130,25 @@ __device__ __forceinline__ void run_turn(const Problem& problem, const Task& tas
     } else {
         settle_weights<Tile>(state, 1 - half, memory, role);  // its barrier also says that the unit is there
     }
-    score_unit<Tile>(problem, task, unit, state, memory, role);
-    if constexpr (!kFirst) {
-        state.output.add(0, kLast, base + Tile::kWeights, 1 - half, before, role);
+    static_assert(kLast == 1, "two steps: one before the barrier of the exchange, one among the weights");
+    Copier<Tile> copier;
+    Operands<Tile> early;
+    score_unit<Tile>(problem, task, unit, state, memory, role, copier, [&] {
+        if constexpr (!kFirst) {
+            early.load(0, base + Tile::kWeights, 1 - half, before, role);
+        }
+    });
+#pragma unroll
+    for (int row = 0; row < Tile::kRowBlocks; ++row) {
+        if constexpr (!kFirst) {
+            state.output.multiply(row, early);
+        }
+#pragma unroll
+        for (int i = row * Tile::kSteps / Tile::kRowBlocks; i < (row + 1) * Tile::kSteps / Tile::kRowBlocks; ++i) {
+            copier.copy(i);
+        }
     }
+    ptx::commit_copies();
     group_barrier<Tile>(role);
     Operands<Tile> operands;
     if constexpr (!kFirst) {
@@ -172,45 +191,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<Tile> role;
-    Cursor cursor = find_share<Tile>(problem, reinterpret_cast<int64_t*>(memory));
-    int64_t position = cursor.begin;
-    while (position < cursor.end && cursor.request < problem.B) {
-        const plan::Request work = work_of<Tile>(problem, cursor.request);
-        const int64_t next_start = cursor.start + work.tiles * cursor.line.pitch(work);
-        if (position >= next_start) {
-            cursor.start = next_start;
-            ++cursor.request;
-            continue;
-        }
-        const plan::Piece piece = plan::piece_at(cursor.line, work, cursor.start, position, cursor.end);
-        position = piece.next;
-        if (piece.first >= piece.last) {
-            continue;
-        }
-        Task task;
-        task.request = cursor.request;
-        task.live = min(problem.node_count[cursor.request], problem.N);
-        task.prefix = problem.prefix_len[cursor.request];
-        task.first_row = static_cast<int>(piece.tile) * Tile::kRows;
-        task.rows = min(task.live * problem.Hq - task.first_row, Tile::kRows);
-        task.first_unit = static_cast<int>(plan::smaller(piece.first, work.prefix_units));
-        task.prefix_units =
-            static_cast<int>(plan::smaller(piece.last, work.prefix_units)) - task.first_unit;
-        task.first_tail = 0;
-        task.tail_units = 0;
-        task.tail_nodes = 0;
-        if (piece.last > work.prefix_units) {
-            task.tail_nodes = list_tail<Tile>(problem, task, memory);
-            const int64_t actual = plan::ceil_div(task.tail_nodes, Tile::kKeys);
-            const int64_t first = plan::larger(piece.first - work.prefix_units, 0);
-            task.first_tail = static_cast<int>(plan::tail_unit(first, work.tail_units, actual));
-            task.tail_units = static_cast<int>(plan::tail_unit(piece.last - work.prefix_units,
-                                                               work.tail_units, actual)) -
-                              task.first_tail;
-        }
-        float* record = piece.whole ? nullptr
-                                    : problem.partial + plan::slot(blockIdx.x, piece.opens) *
-                                                            record_floats<Tile>();
+    walk_share<Tile>(problem, memory, [&](const Task& task, float* record) {
         State<Tile> state;
         start_task<Tile>(problem, task, state, memory, role);
         if constexpr (Tile::kPipelined) {
@@ -220,8 +201,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
         }
         ptx::wait_for_copies<0>();
         write_output<Tile>(problem, task, state.output, state.rows, record, memory, role);
-        __syncthreads();  // shared memory serves the next task
-    }
+    });
 }
 
 }  // namespace mma

@@ -20,7 +20,8 @@ struct Cursor {
     int64_t end;
 };
 
-// problem.line: [0] share, [1] lead, [2] fixed pitch, [3 + b] start of request b. Written by the first block.
+// problem.line, for the merge of several requests: [0] share, [1] lead, [2] fixed pitch, [3 + b] start of
+// request b. Written by the first block.
 constexpr int kLineHeader = 3;
 
 // Called by all threads of a block of kThreads; contains barriers when there is more than one request.
@@ -33,20 +34,19 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
         cursor.line = plan::line_of_one(work_of<Tile>(problem, 0), problem.workers);
         cursor.request = 0;
         cursor.start = 0;
-        if (worker == 0 && threadIdx.x == 0) {
-            problem.line[kLineHeader] = 0;
-        }
     } else {
         const int each = (problem.B + kThreads - 1) / kThreads;
         const int first = min(static_cast<int>(threadIdx.x) * each, problem.B);
         const int last = min(first + each, problem.B);
         int64_t own = 0;
+#pragma unroll 1
         for (int request = first; request < last; ++request) {
             own += plan::length(work_of<Tile>(problem, request));
         }
         int64_t through = own;  // through this thread
         memory[threadIdx.x] = through;
         __syncthreads();
+#pragma unroll 1
         for (int step = 1; step < kThreads; step *= 2) {
             const int64_t other = static_cast<int>(threadIdx.x) >= step ? memory[threadIdx.x - step] : 0;
             __syncthreads();
@@ -63,6 +63,7 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
         int64_t start = through - own;
         const bool holds = start <= begin && begin < through;
         if (holds || worker == 0) {
+#pragma unroll 1
             for (int request = first; request < last; ++request) {
                 const int64_t next = start + plan::length(work_of<Tile>(problem, request));
                 if (start <= begin && begin < next) {
@@ -82,12 +83,68 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
     }
     cursor.begin = worker * cursor.line.share;
     cursor.end = cursor.begin + cursor.line.share;
-    if (worker == 0 && threadIdx.x == 0) {
+    if (problem.B > 1 && worker == 0 && threadIdx.x == 0) {
         problem.line[0] = cursor.line.share;
         problem.line[1] = cursor.line.lead;
         problem.line[2] = cursor.line.fixed_pitch;
     }
     return cursor;
+}
+
+// A partial result: peaks and totals of the rows, then their float sums, as fragments of four: rows r and
+// r + 8, columns c and c + 1, in the order in which threads hold them: fragment i of thread t at i * kThreads
+// + t, so that a warp writes 512 bytes at once.
+template <class Tile>
+__host__ __device__ constexpr int64_t record_floats() {
+    return Tile::kRows * (2 + kValueColumns);
+}
+
+// Calls run(task, record) for every piece of this block's share; record is null where the output is final.
+// The query of the task is on its way by then.
+template <class Tile, class Run>
+__device__ __forceinline__ void walk_share(const Problem& problem, unsigned char* memory, const Run& run) {
+    Cursor cursor = find_share<Tile>(problem, reinterpret_cast<int64_t*>(memory));
+    int64_t position = cursor.begin;
+    while (position < cursor.end && cursor.request < problem.B) {
+        const plan::Request work = work_of<Tile>(problem, cursor.request);
+        const int64_t next_start = cursor.start + work.tiles * cursor.line.pitch(work);
+        if (position >= next_start) {
+            cursor.start = next_start;
+            ++cursor.request;
+            continue;
+        }
+        const plan::Piece piece = plan::piece_at(cursor.line, work, cursor.start, position, cursor.end);
+        position = piece.next;
+        if (piece.first >= piece.last) {
+            continue;
+        }
+        Task task;
+        task.request = cursor.request;
+        task.live = min(problem.node_count[cursor.request], problem.N);
+        task.prefix = problem.prefix_len[cursor.request];
+        task.first_row = static_cast<int>(piece.tile) * Tile::kRows;
+        task.rows = min(task.live * problem.Hq - task.first_row, Tile::kRows);
+        task.first_unit = static_cast<int>(plan::smaller(piece.first, work.prefix_units));
+        task.prefix_units = static_cast<int>(plan::smaller(piece.last, work.prefix_units)) - task.first_unit;
+        task.first_tail = 0;
+        task.tail_units = 0;
+        task.tail_nodes = 0;
+        copy_query<Tile>(problem, task, ptx::shared_address(memory));
+        if (piece.last > work.prefix_units) {
+            task.tail_nodes = list_tail<Tile>(problem, task, memory);
+            const int64_t actual = plan::ceil_div(task.tail_nodes, Tile::kKeys);
+            const int64_t first = plan::larger(piece.first - work.prefix_units, 0);
+            const int64_t last = piece.last - work.prefix_units;
+            task.first_tail = static_cast<int>(plan::tail_unit(first, work.tail_units, actual));
+            task.tail_units =
+                static_cast<int>(plan::tail_unit(last, work.tail_units, actual)) - task.first_tail;
+        }
+        float* record = piece.whole ? nullptr
+                                    : problem.partial + plan::slot(blockIdx.x, piece.opens) *
+                                                            record_floats<Tile>();
+        run(task, record);
+        __syncthreads();  // shared memory serves the next piece
+    }
 }
 
 }  // namespace mma

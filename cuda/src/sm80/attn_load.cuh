@@ -166,11 +166,14 @@ __device__ __forceinline__ int list_tail(const Problem& problem, const Task& tas
     const int first_node = task.first_row / problem.Hq;
     const int last_node = (task.first_row + task.rows - 1) / problem.Hq;
     const uint32_t* mask = problem.tree_mask + static_cast<int64_t>(task.request) * problem.N * problem.W;
+#pragma unroll 1
     for (int word = threadIdx.x; word < words; word += kThreads) {
         seen[word] = 0;
     }
     __syncthreads();
+#pragma unroll 1
     for (int node = first_node + warp; node <= last_node; node += kWarps) {
+#pragma unroll 1
         for (int word = lane; word < words; word += 32) {
             const int left = task.live - word * 32;
             const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
@@ -183,6 +186,7 @@ __device__ __forceinline__ int list_tail(const Problem& problem, const Task& tas
     __syncthreads();
     if (warp == 0) {
         int before = 0;
+#pragma unroll 1
         for (int first = 0; first < words; first += 32) {
             const int word = first + lane;
             uint32_t bits = word < words ? seen[word] : 0;
@@ -193,6 +197,7 @@ __device__ __forceinline__ int list_tail(const Problem& problem, const Task& tas
                 through += lane >= step ? other : 0;
             }
             int index = before + through - own;
+#pragma unroll 1
             for (; bits != 0; bits &= bits - 1) {
                 list[index++] = static_cast<uint16_t>(word * 32 + __ffs(static_cast<int>(bits)) - 1);
             }

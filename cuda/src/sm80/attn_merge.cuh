@@ -1,135 +1,317 @@
 // The merge: rows whose tile was shared by several workers, and rows of dead nodes.
+//
+// A team of warps takes 16 rows of a tile and some of their columns, as records hold them: a lane has two
+// columns of two rows. Each warp sums up every kWarps-th part in rising order, then the warps are summed up in
+// order: it never changes. Time is latency, so a lane keeps 8 to 12 loads under way.
 #pragma once
 
-#include "attn_line.cuh"
-#include "attn_softmax.cuh"
+#include "attn_output.cuh"
 
 namespace ddtree {
 namespace mma {
 
-// A partial result: peaks and totals of the rows, then their float sums.
+constexpr int kMergeWarps = 8;  // of a block
+constexpr int kColumnGroups = kValueColumns / 8;
+
+template <int kWarps_, int kGroups_, int kBatch_, int kMostParts_>
+struct Team {
+    static constexpr int kWarps = kWarps_;
+    static constexpr int kGroups = kGroups_;          // column groups at a time
+    static constexpr int kBatch = kBatch_;            // parts under way in a warp
+    static constexpr int kMostParts = kMostParts_;    // whose statistics fit into shared memory
+    static constexpr int kChunks = kColumnGroups / kGroups;
+    static constexpr int kRound = kWarps > 1 ? 4 : 1;  // groups that the warps sum up at a time
+};
+
+using TeamForManyParts = Team<8, 4, 3, 160>;
+using TeamForSomeParts = Team<8, 8, 1, 160>;
+using TeamForFewParts = Team<1, 4, 2, 8>;
+
+// The parts of a tile, as a lane sees them: rows lane / 4 and 8 further of a block of 16.
 template <class Tile>
-__host__ __device__ constexpr int64_t record_floats() {
-    return Tile::kRows * (2 + kValueColumns);
+struct Parts {
+    const float* first_opened;  // record of the first part
+    const float* others;        // where that of part 0 would be if it were like the others
+    int count;
+    int block;
+    int row;  // of the tile
+
+    static constexpr int64_t kStep = 2 * record_floats<Tile>();  // from worker to worker
+
+    __device__ __forceinline__ Parts(const Problem& problem, const plan::Sharers& sharers, int block_of_tile) {
+        first_opened = problem.partial + plan::slot(sharers.first, true) * record_floats<Tile>();
+        others = problem.partial + plan::slot(sharers.first, false) * record_floats<Tile>();
+        count = static_cast<int>(sharers.last - sharers.first) + 1;
+        block = block_of_tile;
+        row = block * 16 + threadIdx.x % 32 / 4;
+    }
+
+    __device__ __forceinline__ const float* record(int part) const {
+        return part == 0 ? first_opened : others + part * kStep;
+    }
+
+    template <int kGroups>
+    __device__ __forceinline__ void load(int part, int group, float4 (&value)[kGroups]) const {
+        const float4* sums = reinterpret_cast<const float4*>(record(part) + 2 * Tile::kRows);
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i) {
+            value[i] = sums[Tile::fragment(block, group + i) + threadIdx.x % 32];
+        }
+    }
+};
+
+// Peaks and totals of a lane's rows over all parts.
+struct RowStatistics {
+    float peak[2];
+    float total[2];
+
+    // What a part with peak `part_peak` counts; 0 in a row that saw nothing.
+    __device__ __forceinline__ float factor(int i, float part_peak) const {
+        return peak[i] == minus_infinity() ? 0.0f : ptx::exp2(part_peak - peak[i]);
+    }
+};
+
+// Peaks and totals of a block's rows: [part][2][16], in shared memory if they fit, else where they are.
+template <class Tile>
+struct StatisticsTable {
+    const Parts<Tile>& parts;
+    float* table;
+    bool fits;
+
+    __device__ __forceinline__ StatisticsTable(const Parts<Tile>& parts_of_tile, float* memory, int most_parts)
+        : parts(parts_of_tile), table(memory), fits(parts_of_tile.count <= most_parts) {}
+
+    // kind 0: peak, 1: total; of the lane's row i.
+    __device__ __forceinline__ float at(int part, int kind, int i) const {
+        return fits ? table[part * 32 + kind * 16 + threadIdx.x % 32 / 4 + 8 * i]
+                    : parts.record(part)[kind * Tile::kRows + parts.row + 8 * i];
+    }
+
+    __device__ __forceinline__ void fill(int thread, int threads) const {
+#pragma unroll 6
+        for (int i = thread; fits && i < parts.count * 32; i += threads) {
+            table[i] = parts.record(i / 32)[i / 16 % 2 * Tile::kRows + parts.block * 16 + i % 16];
+        }
+    }
+};
+
+// The four lanes of a row take turns at the parts.
+template <class Tile>
+__device__ __forceinline__ RowStatistics statistics_of(const StatisticsTable<Tile>& table) {
+    RowStatistics all = {{minus_infinity(), minus_infinity()}, {0.0f, 0.0f}};
+    const int first = threadIdx.x % 4;
+    for (int part = first; part < table.parts.count; part += 4) {
+        all.peak[0] = fmaxf(all.peak[0], table.at(part, 0, 0));
+        all.peak[1] = fmaxf(all.peak[1], table.at(part, 0, 1));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        all.peak[i] = fmaxf(all.peak[i], __shfl_xor_sync(0xffffffffu, all.peak[i], 1));
+        all.peak[i] = fmaxf(all.peak[i], __shfl_xor_sync(0xffffffffu, all.peak[i], 2));
+    }
+    for (int part = first; part < table.parts.count; part += 4) {
+        all.total[0] += all.factor(0, table.at(part, 0, 0)) * table.at(part, 1, 0);
+        all.total[1] += all.factor(1, table.at(part, 0, 1)) * table.at(part, 1, 1);
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        all.total[i] += __shfl_xor_sync(0xffffffffu, all.total[i], 1);
+        all.total[i] += __shfl_xor_sync(0xffffffffu, all.total[i], 2);
+    }
+    return all;
 }
 
-constexpr int kMergeThreads = 256;
-constexpr int kMergeGroups = kMergeThreads * 4 / kValueColumns;  // each sums up every kMergeGroups-th part
-constexpr int kMergeBatch = 8;                                    // parts in flight in a thread
-
-// Sum of the parts in rising order within a group, then over the groups: the order never changes.
+// A lane's two columns of `group`, of its rows below `live_rows`. `first` is the index of row 0 of the tile.
 template <class Tile>
-__device__ void merge_row(const Problem& problem, const plan::Sharers& sharers, int row, int64_t to) {
-    const int parts = static_cast<int>(sharers.last - sharers.first) + 1;
-    const auto record = [&](int part) {
-        const int64_t worker = sharers.first + part;
-        return problem.partial + plan::slot(worker, part == 0) * record_floats<Tile>();
-    };
-    __shared__ float shared_peak[kMergeThreads / 32];
-    __shared__ float shared_sum[kMergeGroups][kValueColumns];
-    __shared__ float shared_total[kMergeGroups];
+__device__ __forceinline__ void write_group(const Problem& problem, const Parts<Tile>& parts, int64_t first,
+                                            int live_rows, int group, float4 sum, const RowStatistics& all) {
+    uint32_t* to = reinterpret_cast<uint32_t*>(problem.out + (first + parts.row) * kValueColumns) + group * 4 +
+                   threadIdx.x % 4;
+    if (parts.row < live_rows) {
+        const float norm = all.total[0] > 0.0f ? 1.0f / all.total[0] : 0.0f;
+        to[0] = ptx::pack_bf16(sum.x * norm, sum.y * norm);
+    }
+    if (parts.row + 8 < live_rows) {
+        const float norm = all.total[1] > 0.0f ? 1.0f / all.total[1] : 0.0f;
+        to[8 * kValueColumns / 2] = ptx::pack_bf16(sum.z * norm, sum.w * norm);
+    }
+}
+
+// The memory of a team: statistics of the parts, sums of its warps.
+template <class Team>
+struct MergeMemory {
+    float table[Team::kMostParts * 32];
+    float4 sum[Team::kWarps == 1 ? 1 : Team::kWarps * Team::kRound * 32];
+};
+
+template <class Team>
+__device__ __forceinline__ void team_barrier() {
+    if constexpr (Team::kWarps == 1) {
+        __syncwarp();
+    } else {
+        static_assert(Team::kWarps == kMergeWarps, "the team is the block");
+        __syncthreads();
+    }
+}
+
+// Loads the values of parts warp + kWarps * (first ..), as many as a batch holds; zeros past the last.
+template <class Tile, class Team>
+__device__ __forceinline__ void load_batch(const Parts<Tile>& parts, int first, int group,
+                                           float4 (&value)[Team::kBatch][Team::kGroups]) {
+#pragma unroll
+    for (int i = 0; i < Team::kBatch; ++i) {
+        if (first + i * Team::kWarps < parts.count) {
+            parts.load(first + i * Team::kWarps, group, value[i]);
+        } else {
+#pragma unroll
+            for (int j = 0; j < Team::kGroups; ++j) {
+                value[i][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            }
+        }
+    }
+}
+
+// Called by the warps of a team: chunks [first_chunk, last_chunk) of the columns of a block of rows.
+template <class Tile, class Team>
+__device__ __forceinline__ void merge_block(const Problem& problem, const Parts<Tile>& parts, int64_t first,
+                                            int live_rows, int first_chunk, int last_chunk,
+                                            MergeMemory<Team>& memory) {
+    constexpr int kGroups = Team::kGroups;
     const int lane = threadIdx.x % 32;
-    const int group = threadIdx.x / (kValueColumns / 4);
-    const int column = threadIdx.x % (kValueColumns / 4) * 4;
-
-    float peak = minus_infinity();
-    for (int part = threadIdx.x; part < parts; part += kMergeThreads) {
-        peak = fmaxf(peak, record(part)[row]);
+    const int warp = threadIdx.x / 32 % Team::kWarps;
+    float4 value[Team::kBatch][kGroups];
+    load_batch<Tile, Team>(parts, warp, first_chunk * kGroups, value);  // while the statistics are made
+    const StatisticsTable<Tile> table(parts, memory.table, Team::kMostParts);
+    table.fill(threadIdx.x % (32 * Team::kWarps), 32 * Team::kWarps);
+    team_barrier<Team>();
+    const RowStatistics all = statistics_of(table);
+    if (problem.lse != nullptr && first_chunk == 0 && warp == 0 && lane % 4 < 2) {
+        const int row = parts.row + lane % 4 * 8;
+        if (row < live_rows) {
+            problem.lse[first + row] = lane % 4 == 0 ? log_sum(all.peak[0], all.total[0])
+                                                     : log_sum(all.peak[1], all.total[1]);
+        }
     }
-    for (int step = 16; step > 0; step /= 2) {
-        peak = fmaxf(peak, __shfl_xor_sync(0xffffffffu, peak, step));
-    }
-    if (lane == 0) {
-        shared_peak[threadIdx.x / 32] = peak;
-    }
-    __syncthreads();
+#pragma unroll 1
+    for (int chunk = first_chunk; chunk < last_chunk; ++chunk) {
+        if (chunk > first_chunk) {
+            load_batch<Tile, Team>(parts, warp, chunk * kGroups, value);
+        }
+        float4 sum[kGroups] = {};
+#pragma unroll 1
+        for (int part = warp; part < parts.count; part += Team::kWarps * Team::kBatch) {
+            if (part > warp) {
+                load_batch<Tile, Team>(parts, part, chunk * kGroups, value);
+            }
 #pragma unroll
-    for (int warp = 0; warp < kMergeThreads / 32; ++warp) {
-        peak = fmaxf(peak, shared_peak[warp]);
-    }
-    const bool empty = peak == minus_infinity();
-
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    float total = 0.0f;
-    for (int first = group; first < parts; first += kMergeGroups * kMergeBatch) {
-        float4 value[kMergeBatch];
-        float part_peak[kMergeBatch];
-        float part_total[kMergeBatch];
+            for (int i = 0; i < Team::kBatch; ++i) {
+                const int this_part = min(part + i * Team::kWarps, parts.count - 1);  // past the last: zeros
+                const float low = all.factor(0, table.at(this_part, 0, 0));
+                const float high = all.factor(1, table.at(this_part, 0, 1));
 #pragma unroll
-        for (int i = 0; i < kMergeBatch; ++i) {
-            const int part = first + i * kMergeGroups;
-            part_peak[i] = minus_infinity();
-            part_total[i] = 0.0f;
-            value[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (part < parts) {
-                const float* from = record(part);
-                part_peak[i] = from[row];
-                part_total[i] = from[Tile::kRows + row];
-                value[i] = *reinterpret_cast<const float4*>(from + 2 * Tile::kRows + row * kValueColumns +
-                                                            column);
+                for (int j = 0; j < kGroups; ++j) {
+                    sum[j].x += low * value[i][j].x;
+                    sum[j].y += low * value[i][j].y;
+                    sum[j].z += high * value[i][j].z;
+                    sum[j].w += high * value[i][j].w;
+                }
             }
         }
+        if constexpr (Team::kWarps == 1) {
 #pragma unroll
-        for (int i = 0; i < kMergeBatch; ++i) {
-            const float weight = empty ? 0.0f : ptx::exp2(part_peak[i] - peak);
-            total += weight * part_total[i];
-            sum.x += weight * value[i].x;
-            sum.y += weight * value[i].y;
-            sum.z += weight * value[i].z;
-            sum.w += weight * value[i].w;
+            for (int j = 0; j < kGroups; ++j) {
+                write_group(problem, parts, first, live_rows, chunk * kGroups + j, sum[j], all);
+            }
+        } else {
+#pragma unroll
+            for (int round = 0; round < kGroups; round += Team::kRound) {
+#pragma unroll
+                for (int j = 0; j < Team::kRound; ++j) {
+                    memory.sum[(warp * Team::kRound + j) * 32 + lane] = sum[round + j];
+                }
+                __syncthreads();
+                if (warp < Team::kRound) {
+                    float4 merged = memory.sum[warp * 32 + lane];
+#pragma unroll
+                    for (int other = 1; other < Team::kWarps; ++other) {
+                        const float4 more = memory.sum[(other * Team::kRound + warp) * 32 + lane];
+                        merged.x += more.x;
+                        merged.y += more.y;
+                        merged.z += more.z;
+                        merged.w += more.w;
+                    }
+                    write_group(problem, parts, first, live_rows, chunk * kGroups + round + warp, merged, all);
+                }
+                __syncthreads();  // the next round uses the same memory
+            }
         }
     }
-    *reinterpret_cast<float4*>(&shared_sum[group][column]) = sum;
-    if (column == 0) {
-        shared_total[group] = total;
-    }
-    __syncthreads();
-    total = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kMergeGroups; ++i) {
-        total += shared_total[i];
-    }
-    const float norm = total > 0.0f ? 1.0f / total : 0.0f;
-    const int pair = threadIdx.x * 2;
-    float low = 0.0f;
-    float high = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kMergeGroups; ++i) {
-        low += shared_sum[i][pair];
-        high += shared_sum[i][pair + 1];
-    }
-    *reinterpret_cast<uint32_t*>(problem.out + to * kValueColumns + pair) =
-        ptx::pack_bf16(low * norm, high * norm);
-    if (problem.lse != nullptr && threadIdx.x == 0) {
-        problem.lse[to] = total > 0.0f ? peak * 0.6931471805599453f + logf(total) : minus_infinity();
-    }
-    __syncthreads();  // the shared arrays serve the next row
+    team_barrier<Team>();  // the next block of rows uses the same table
 }
 
-// One block takes rows blockIdx, + gridDim, ...
+// Blocks of 16 rows of a request, padded to whole tiles.
 template <class Tile>
-__global__ void __launch_bounds__(kMergeThreads) merge_kernel(const __grid_constant__ Problem problem) {
-    static_assert(kMergeThreads * 2 == kValueColumns, "a thread writes two columns");
+__host__ __device__ inline int64_t blocks_of_request(int N, int Hq) {
+    return plan::ceil_div(static_cast<int64_t>(N) * Hq, Tile::kRows) * (Tile::kRows / 16);
+}
+
+// A team takes `chunks` chunks of a block of rows at a time; kChunks is a multiple of that.
+template <class Tile, class Team>
+__global__ void __launch_bounds__(kMergeWarps * 32, 2)
+    merge_kernel(const __grid_constant__ Problem problem, const int chunks) {
+    constexpr int kTeams = kMergeWarps / Team::kWarps;
+    __shared__ MergeMemory<Team> memory[kTeams];
+    const int pieces = Team::kChunks / chunks;
+    const int64_t request_items = blocks_of_request<Tile>(problem.N, problem.Hq) * pieces;
+    const int64_t items = problem.B * request_items;
+    plan::Line line = {};
+    plan::Request work = {};
+    int live = 0;
+    if (problem.B == 1) {
+        work = work_of<Tile>(problem, 0);
+        live = max(min(problem.node_count[0], problem.N), 0);
+        line = plan::line_of_one(work, problem.workers);
+    }
     ptx::wait_for_predecessor();
-    const int64_t rows_of_request = static_cast<int64_t>(problem.N) * problem.Hq;
-    const int64_t rows = problem.B * rows_of_request;
-    const plan::Line line = {problem.line[0], problem.line[1], problem.line[2]};
-    for (int64_t to = blockIdx.x; to < rows; to += gridDim.x) {
-        const int request = static_cast<int>(to / rows_of_request);
-        const int row = static_cast<int>(to - request * rows_of_request);
-        const int live = min(problem.node_count[request], problem.N);
-        if (row >= live * problem.Hq) {
-            reinterpret_cast<uint32_t*>(problem.out + to * kValueColumns)[threadIdx.x] = 0;
-            if (problem.lse != nullptr && threadIdx.x == 0) {
-                problem.lse[to] = minus_infinity();
+    if (problem.B > 1) {
+        line = {problem.line[0], problem.line[1], problem.line[2]};
+    }
+    const int team = threadIdx.x / 32 / Team::kWarps;
+    for (int64_t item = blockIdx.x * kTeams + team; item < items; item += gridDim.x * kTeams) {
+        const int request = problem.B == 1 ? 0 : static_cast<int>(item / request_items);
+        const int of_request = static_cast<int>(item - request * request_items);
+        const int first_chunk = of_request % pieces * chunks;
+        const int block = of_request / pieces % (Tile::kRows / 16);
+        const int tile = of_request / pieces / (Tile::kRows / 16);
+        int64_t start = 0;
+        if (problem.B > 1) {
+            work = work_of<Tile>(problem, request);
+            live = max(min(problem.node_count[request], problem.N), 0);
+            start = problem.line[kLineHeader + request];
+        }
+        const int live_rows = live * problem.Hq - tile * Tile::kRows;  // of this tile and on
+        const int all_rows = problem.N * problem.Hq - tile * Tile::kRows;
+        const int64_t first = static_cast<int64_t>(request) * problem.N * problem.Hq + tile * Tile::kRows;
+        const int thread = threadIdx.x % (32 * Team::kWarps);
+        if (first_chunk == 0) {
+#pragma unroll 1
+            for (int row = max(live_rows, block * 16); row < min(all_rows, block * 16 + 16); ++row) {
+                for (int i = thread; i < kValueColumns / 8; i += 32 * Team::kWarps) {
+                    reinterpret_cast<uint4*>(problem.out + (first + row) * kValueColumns)[i] =
+                        make_uint4(0, 0, 0, 0);
+                }
+                if (problem.lse != nullptr && thread == 0) {
+                    problem.lse[first + row] = minus_infinity();
+                }
             }
+        }
+        if (block * 16 >= live_rows) {
             continue;
         }
-        const plan::Sharers sharers =
-            plan::sharers(line, work_of<Tile>(problem, request), problem.line[kLineHeader + request],
-                          row / Tile::kRows);
+        const plan::Sharers sharers = plan::sharers(line, work, start, tile);
         if (sharers.last > sharers.first) {
-            merge_row<Tile>(problem, sharers, row % Tile::kRows, to);
+            merge_block<Tile, Team>(problem, Parts<Tile>(problem, sharers, block), first, live_rows,
+                                     first_chunk, first_chunk + chunks, memory[team]);
         }
     }
 }

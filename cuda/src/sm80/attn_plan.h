@@ -64,19 +64,20 @@ DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
     return {larger(ceil_div(total, workers), 1), kTileCost, 0};
 }
 
-// One request. Where giving every tile the same number of workers costs next to nothing, shares are aligned
-// with tiles: workers of different tiles then walk over the same keys at the same time, and find them in L2.
+// One request. Shares are aligned with tiles where that costs next to nothing: workers of different tiles then
+// walk over the same keys at the same time and find them in L2, and tiles that fit whole need no merge.
 DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
     const Line even = line_of_many(length(request), workers);
-    if (request.tiles == 0 || request.tiles > workers) {
+    if (request.tiles == 0) {
         return even;
+    }
+    if (request.tiles > workers) {
+        const int64_t whole = ceil_div(request.tiles, workers) * even.pitch(request);
+        return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0};
     }
     const int64_t splits = workers / request.tiles;
     const int64_t share = ceil_div(request.units(), splits);
-    if (share * 32 > even.share * 33) {
-        return even;
-    }
-    return {share, 0, splits * share};
+    return share * 32 > even.share * 33 ? even : Line{share, 0, splits * share};
 }
 
 // What one worker does of one tile: units [first, last) of it.

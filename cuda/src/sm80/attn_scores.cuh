@@ -83,7 +83,9 @@ __device__ __forceinline__ void partial_scores(float (&score)[2][Tile::kKeyBlock
         if (step + 1 < Tile::kSteps) {
             load(step + 1);
         }
-        next.copy(step);
+        if (!Tile::kPipelined) {
+            next.copy(step);
+        }
 #pragma unroll
         for (int pair = 0; pair < kPairs; ++pair) {
 #pragma unroll
@@ -101,44 +103,41 @@ __device__ __forceinline__ void partial_scores(float (&score)[2][Tile::kKeyBlock
 // kDepthWarps, which keeps the total in kept[..], in rising order of k. Between sending and receiving stands
 // a barrier of the group.
 template <class Tile>
-__device__ __forceinline__ float4* exchange_box(unsigned char* memory, int lane, int warp, int sender,
-                                                int index) {
-    return reinterpret_cast<float4*>(memory + Tile::kExchange) + lane +
-           ((warp * (Tile::kDepthWarps - 1) + sender) * Tile::kKept + index) * 32;
+__device__ __forceinline__ uint32_t exchange_box(int lane, int warp, int sender, int index) {
+    return Tile::kExchange + ((warp * (Tile::kDepthWarps - 1) + sender) * Tile::kKept + index) * 512 + lane * 16;
 }
 
 template <class Tile>
 __device__ __forceinline__ void send_scores(float (&kept)[Tile::kKept][4],
-                                            const float (&score)[2][Tile::kKeyBlocks][4],
-                                            unsigned char* memory, const Role<Tile>& role) {
+                                            const float (&score)[2][Tile::kKeyBlocks][4], uint32_t memory,
+                                            const Role<Tile>& role) {
 #pragma unroll
     for (int owner = 0; owner < Tile::kDepthWarps; ++owner) {
+        const bool own = owner == role.depth;
+        const int sender = role.depth - (role.depth > owner ? 1 : 0);
+        const uint32_t to =
+            memory + exchange_box<Tile>(role.lane, role.group * Tile::kDepthWarps + owner, sender, 0);
 #pragma unroll
         for (int index = 0; index < Tile::kKept; ++index) {
-            const int block = index * (Tile::kDepthWarps / 2) + owner / 2;
-            const float(&mine)[4] = score[owner % 2][block];
-            if (owner == role.depth) {
+            const float(&mine)[4] = score[owner % 2][index * (Tile::kDepthWarps / 2) + owner / 2];
+            ptx::store_16_if(!own, to + index * 512, mine);
 #pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    kept[index][i] = mine[i];
-                }
-            } else {
-                const int sender = role.depth - (role.depth > owner ? 1 : 0);
-                *exchange_box<Tile>(memory, role.lane, role.group * Tile::kDepthWarps + owner, sender, index) =
-                    make_float4(mine[0], mine[1], mine[2], mine[3]);
+            for (int i = 0; i < 4; ++i) {
+                kept[index][i] = own || owner == 0 ? mine[i] : kept[index][i];
             }
         }
     }
 }
 
 template <class Tile>
-__device__ __forceinline__ void receive_scores(float (&kept)[Tile::kKept][4], unsigned char* memory,
+__device__ __forceinline__ void receive_scores(float (&kept)[Tile::kKept][4], const unsigned char* memory,
                                                const Role<Tile>& role) {
 #pragma unroll
     for (int sender = 0; sender < Tile::kDepthWarps - 1; ++sender) {
 #pragma unroll
         for (int index = 0; index < Tile::kKept; ++index) {
-            const float4 other = *exchange_box<Tile>(memory, role.lane, role.warp, sender, index);
+            const float4 other = *reinterpret_cast<const float4*>(
+                memory + exchange_box<Tile>(role.lane, role.warp, sender, index));
             kept[index][0] += other.x;
             kept[index][1] += other.y;
             kept[index][2] += other.z;

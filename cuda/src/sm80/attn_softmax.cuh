@@ -36,6 +36,7 @@ __device__ __forceinline__ void mark_visible(const Problem& problem, const Task&
     const int lane = threadIdx.x % 32;
     const int first_node = task.first_row / problem.Hq;
     const int nodes = (task.first_row + task.rows - 1) / problem.Hq - first_node + 1;
+#pragma unroll 1
     for (int item = threadIdx.x / 32; item < nodes * Tile::kMaskWords; item += kWarps) {
         const int key = item % Tile::kMaskWords * 32 + lane;
         bool sees = false;

@@ -12,10 +12,6 @@
 
 #include "attn_plan.h"
 
-#ifndef DDTREE_HELD
-#define DDTREE_HELD 4
-#endif
-
 namespace ddtree {
 namespace mma {
 
@@ -61,6 +57,11 @@ struct Tile {
     static_assert(kDepthWarps == 2 || kDepthWarps == 4, "");
     static_assert(kCopyRows * kPlanes == kSteps, "one copy of a thread in each step of the scores");
 
+    // First of the 32 fragments of a record with rows 16 block .. and columns 8 group ..
+    static __device__ int fragment(int block, int group) {
+        return (block * 8 + group % 8) * kThreads + group / 8 * 32;
+    }
+
     // Offsets in shared memory.
     static constexpr int kQueryPlaneBytes = kRows * kPlaneRow;
     static constexpr int kKeyPlaneBytes = kKeys * kPlaneRow;
@@ -79,7 +80,7 @@ struct Tile {
 };
 
 // sm_90 and sm_100: 227 KB a block. Everywhere: 99 KB, the most of sm_86, sm_89 and sm_120.
-using WideTile = Tile<64, 32, 2, 1, 4, DDTREE_HELD, 4>;
+using WideTile = Tile<64, 32, 2, 1, 4, 3, 4>;
 using NarrowTile = Tile<32, 32, 1, 2, 4, 9, 2>;
 static_assert(WideTile::kBytes <= 227 * 1024 && NarrowTile::kBytes <= 99 * 1024, "");
 

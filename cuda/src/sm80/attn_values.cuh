@@ -1,6 +1,7 @@
 // Output of a tile: weights times values, in float; each warp has all rows and 64 of the 512 columns.
 #pragma once
 
+#include "attn_output.cuh"
 #include "attn_softmax.cuh"
 
 namespace ddtree {
@@ -89,9 +90,8 @@ struct Output {
     }
 };
 
-// Sums up the weights of the tile's rows over the warps; fills the tables of peaks and totals by row.
-// Writes log-sum-exp and bf16 output of a whole tile, or peaks, totals and float output of a part of it.
-// `record` of a part: [kRows] peaks, [kRows] totals, [kRows, 512] sums.
+// Sums up the weights of the tile's rows over the warps. Writes log-sum-exp and bf16 output of a whole tile,
+// or a record of a part of it. Nothing is in the stages.
 template <class Tile>
 __device__ __forceinline__ void write_output(const Problem& problem, const Task& task,
                                              const Output<Tile>& output, const RowPair& rows, float* record,
@@ -109,7 +109,6 @@ __device__ __forceinline__ void write_output(const Problem& problem, const Task&
         }
     }
     __syncthreads();
-    const int64_t first = static_cast<int64_t>(task.request) * problem.N * problem.Hq + task.first_row;
     if (threadIdx.x < Tile::kRows) {
         const int row = threadIdx.x;
         float total = 0.0f;
@@ -118,43 +117,35 @@ __device__ __forceinline__ void write_output(const Problem& problem, const Task&
             total += shared_total[sharer * Tile::kRows + row];
         }
         norm[row] = total > 0.0f ? 1.0f / total : 0.0f;
-        if (record != nullptr) {
-            record[row] = peaks[row];
-            record[Tile::kRows + row] = total;
-        } else if (problem.lse != nullptr && row < task.rows) {
-            problem.lse[first + row] = total > 0.0f
-                                           ? peaks[row] * 0.6931471805599453f + logf(total)
-                                           : minus_infinity();
+        write_statistics<Tile>(problem, task, row, peaks[row], total, record);
+    }
+    if (record != nullptr) {
+        float4* to = reinterpret_cast<float4*>(record + 2 * Tile::kRows) + threadIdx.x;
+#pragma unroll
+        for (int i = 0; i < Tile::kRowBlocks * 8; ++i) {
+            const float(&sum)[4] = output.sum[i / 8][i % 8];
+            if (i / 8 * 16 < task.rows) {
+                to[i * kThreads] = make_float4(sum[0], sum[1], sum[2], sum[3]);
+            }
+        }
+        return;
+    }
+    __syncthreads();
+    unsigned char* staged = memory + Tile::kStages;
+#pragma unroll
+    for (int row = 0; row < Tile::kRowBlocks * 2; ++row) {
+        const int tile_row = row * 8 + role.lane / 4;
+        const float scale = norm[tile_row];
+        unsigned char* to = staged + tile_row * kOutputPitch + role.warp * 128 + role.lane % 4 * 4;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float(&sum)[4] = output.sum[row / 2][i];
+            *reinterpret_cast<uint32_t*>(to + 16 * i) =
+                ptx::pack_bf16(sum[row % 2 * 2] * scale, sum[row % 2 * 2 + 1] * scale);
         }
     }
     __syncthreads();
-    const int column = role.warp * 64 + role.lane % 4 * 2;
-#pragma unroll
-    for (int block = 0; block < Tile::kRowBlocks; ++block) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = block * 16 + role.lane / 4 + 8 * half;
-            if (row >= task.rows) {
-                continue;
-            }
-            if (record != nullptr) {
-                float* to = record + 2 * Tile::kRows + row * kValueColumns + column;
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    *reinterpret_cast<float2*>(to + 8 * i) =
-                        make_float2(output.sum[block][i][2 * half], output.sum[block][i][2 * half + 1]);
-                }
-            } else {
-                const float scale = norm[row];
-                uint16_t* to = problem.out + (first + row) * kValueColumns + column;
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    *reinterpret_cast<uint32_t*>(to + 8 * i) = ptx::pack_bf16(
-                        output.sum[block][i][2 * half] * scale, output.sum[block][i][2 * half + 1] * scale);
-                }
-            }
-        }
-    }
+    write_rows(problem, task, staged);
 }
 
 }  // namespace mma

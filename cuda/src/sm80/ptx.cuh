@@ -52,6 +52,15 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const uint32_t (&a
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// Without a branch.
+__device__ __forceinline__ void store_16_if(bool condition, uint32_t to, const float (&value)[4]) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %0, 0;\n@p st.shared.v4.f32 [%1], {%2, %3, %4, %5};\n}\n" ::"r"(
+            static_cast<int>(condition)),
+        "r"(to), "f"(value[0]), "f"(value[1]), "f"(value[2]), "f"(value[3])
+        : "memory");
+}
+
 __device__ __forceinline__ float exp2(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));

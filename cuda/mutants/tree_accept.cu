@@ -1,0 +1,258 @@
+// tree_accept, as plainly as it can be said, and what can go wrong with it.
+//
+// One block per request. All threads bring the tree into shared memory and check its links, thread 0 walks.
+// Indices are kept inside the tree, so that a mutant without a check reads a wrong node, not foreign memory.
+#include "mutant.h"
+
+namespace mutants {
+namespace {
+
+// One request's tree in shared memory, N slots each.
+struct Tree {
+    int32_t* token;
+    int32_t* child;
+    int32_t* sibling;
+    int32_t* predict;
+    int slots;
+
+    static size_t bytes(int nodes) { return 4 * sizeof(int32_t) * nodes; }
+
+    __device__ Tree(int32_t* memory, int nodes) {
+        token = memory;
+        child = token + nodes;
+        sibling = child + nodes;
+        predict = sibling + nodes;
+        slots = nodes;
+    }
+
+    __device__ int inside(int32_t node) const { return static_cast<int>(within(node, 0, slots - 1)); }
+};
+
+// A path may be longer than depth_limit here, so that a mutant may overrun its row.
+struct Result {
+    int32_t path[kMaxNodes + 1];
+    int32_t tokens[kMaxNodes + 1];
+    int32_t accepted;
+    int32_t bonus;
+    int32_t finished;
+    int32_t written;  // entries of a row that are written
+};
+
+__device__ bool link_is_good(int32_t link, int node, int live, uint32_t* targets, Switch mutant) {
+    if (link == kNone || mutant(accept_links_unchecked)) {
+        return true;
+    }
+    if (mutant(accept_negative_links_are_none) && link < 0) {
+        return true;
+    }
+    const bool backwards = mutant(accept_self_links_pass) ? link < node : link <= node;
+    if (backwards && !mutant(accept_backward_links_pass)) {
+        return false;
+    }
+    if (link >= live && !(mutant(accept_links_to_padding_pass))) {
+        return false;
+    }
+    const int slot = static_cast<int>(within(link, 0, kMaxNodes - 1));
+    const uint32_t bit = 1u << (slot % 32);
+    return (atomicOr(&targets[slot / 32], bit) & bit) == 0 || mutant(accept_two_parents_pass);
+}
+
+__device__ bool is_stop(const ddtree_tree_accept_args& args, int32_t token, Switch mutant) {
+    const int count = mutant(accept_first_stop_only) && args.T > 1 ? 1 : args.T;
+    for (int i = 0; i < count && !mutant(accept_stop_ignored); ++i) {
+        if (args.stop_token[i] == token) {
+            return true;
+        }
+    }
+    return false;
+}
+
+__device__ int matching_child(const Tree& tree, int node, int live, Switch mutant) {
+    const int32_t wanted = tree.predict[mutant(accept_prediction_of_root) ? 0 : node];
+    if (wanted == kNone && !mutant(accept_none_matches_none)) {
+        return kNone;
+    }
+    if (mutant(accept_any_node_matches)) {
+        for (int other = node + 1; other < live; ++other) {
+            if (tree.token[other] == wanted) {
+                return other;
+            }
+        }
+        return kNone;
+    }
+    int child = tree.child[node], found = kNone;
+    for (int steps = 0; child != kNone && steps <= tree.slots; ++steps) {
+        child = tree.inside(child);
+        if (tree.token[child] == wanted) {
+            found = child;
+            if (!mutant(accept_last_match_wins)) {
+                return found;
+            }
+        }
+        child = mutant(accept_first_child_only) ? kNone : tree.sibling[child];
+    }
+    return found;
+}
+
+__device__ void walk(const ddtree_tree_accept_args& args, const Tree& tree, int live, int32_t limit,
+                     Result& result, Switch mutant) {
+    int node = 0, emitted = 0, depth_limit = args.depth_limit;
+    if (mutant(accept_depth_limit_ignored)) {
+        depth_limit = kMaxNodes;
+    } else if (mutant(accept_depth_limit_one_short)) {
+        depth_limit -= 1;
+    }
+    if (mutant(accept_limit_ignored)) {
+        limit = INT32_MAX;
+    } else if (mutant(accept_limit_one_over) && limit < INT32_MAX) {
+        limit += 1;
+    }
+    if (mutant(accept_root_is_emitted)) {
+        result.tokens[emitted++] = tree.token[0];
+    }
+    bool finished = limit <= 0 && !mutant(accept_limit_of_zero_emits);
+    if (mutant(accept_root_may_stop) && is_stop(args, tree.token[0], mutant)) {
+        finished = true;
+    }
+    bool stopped = finished;
+    while (!stopped && result.accepted < depth_limit) {
+        int child = matching_child(tree, node, live, mutant);
+        if (child == kNone && mutant(accept_goes_on_after_a_miss) && tree.child[node] != kNone) {
+            node = tree.inside(tree.child[node]);  // not accepted, but walked over
+            continue;
+        }
+        if (child == kNone || (mutant(accept_stops_at_leaf_parent) && tree.child[child] == kNone)) {
+            break;
+        }
+        node = child;
+        const int32_t token = tree.token[node];
+        const bool ends = is_stop(args, token, mutant) && !mutant(accept_stop_on_bonus_only);
+        if (ends && mutant(accept_stop_token_excluded)) {
+            finished = stopped = true;
+            break;
+        }
+        result.accepted += 1;
+        result.path[result.accepted] = node;
+        result.tokens[emitted++] = token;
+        finished = finished || ends || emitted >= limit;
+        stopped = finished && !mutant(accept_run_not_cut) && !(mutant(accept_limit_counts_bonus_only));
+    }
+    int last = node;
+    if (mutant(accept_bonus_from_root)) {
+        last = 0;
+    } else if (mutant(accept_bonus_by_length)) {
+        last = tree.inside(result.accepted);
+    } else if (mutant(accept_bonus_from_parent)) {
+        last = result.accepted > 0 ? result.path[result.accepted - 1] : 0;
+    } else if (mutant(accept_bonus_from_first_child)) {
+        last = tree.child[node] == kNone ? node : tree.inside(tree.child[node]);
+    }
+    const int32_t bonus = tree.predict[last];
+    const bool late = mutant(accept_bonus_after_the_end);
+    if ((!finished || late) && (bonus != kNone || mutant(accept_bonus_of_none_counts))) {
+        result.bonus = bonus;
+        if (!mutant(accept_bonus_not_in_tokens)) {
+            result.tokens[emitted++] = bonus;
+        }
+        finished = finished || emitted >= limit ||
+                   (is_stop(args, bonus, mutant) && !mutant(accept_stop_on_drafts_only));
+    }
+    if (mutant(accept_finished_without_bonus) && bonus == kNone) {
+        finished = true;
+    }
+    result.finished = finished && !mutant(accept_finished_missing);
+    if (mutant(accept_count_includes_root)) {
+        result.accepted += 1;
+    } else if (mutant(accept_count_includes_bonus) && result.bonus != kNone) {
+        result.accepted += 1;
+    }
+    result.written = args.depth_limit + 1;
+    if (mutant(accept_depth_limit_ignored)) {
+        result.written = max(result.written, result.accepted + 1);
+    }
+}
+
+__global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Switch mutant) {
+    DYN_SMEM(int32_t, memory);
+    SHARED(uint32_t, targets, (kMaxNodes + 31) / 32);
+    SHARED(Result, shared_result, 1);
+    Result& result = shared_result[0];
+    const int request = blockIdx.x;
+    const int32_t count = args.node_count[request];
+    bool good = (count <= args.N || mutant(accept_large_count_passes)) &&
+                (count >= 0 || mutant(accept_negative_count_is_inactive));
+    const bool walks_padding = mutant(accept_padding_is_alive) && count > 0;
+    const int live = walks_padding ? args.N : good ? static_cast<int>(within(count, 0, args.N)) : 0;
+    const bool inactive = (live == 0 && good) && !mutant(accept_inactive_acts);
+
+    for (int i = threadIdx.x; i < (kMaxNodes + 31) / 32; i += kThreads) {
+        targets[i] = 0;
+    }
+    for (int i = threadIdx.x; i <= kMaxNodes; i += kThreads) {
+        result.path[i] = result.tokens[i] = mutant(accept_padding_is_zero) ? 0 : kNone;
+    }
+    if (!mutant(accept_barrier_missing_after_clearing)) {
+        __syncthreads();
+    }
+    const Tree tree(memory, args.N);
+    const int64_t row = mutant(accept_trees_of_first_request) ? 0 : request;
+    for (int node = threadIdx.x; node < args.N; node += kThreads) {
+        tree.token[node] = args.node_token[row * args.N + node];
+        tree.child[node] = args.next_token[row * args.N + node];
+        tree.sibling[node] = args.next_sibling[row * args.N + node];
+        tree.predict[node] = args.target_predict[row * args.N + node];
+        if (node < live && !(mutant(accept_only_child_links_checked))) {
+            good = link_is_good(tree.sibling[node], node, live, targets, mutant) && good;
+        }
+        if (node < live) {
+            good = link_is_good(tree.child[node], node, live, targets, mutant) && good;
+        }
+    }
+    bool malformed = false;
+    if (mutant(accept_barrier_missing_before_walk)) {
+        malformed = !good;
+    } else {
+        malformed = __syncthreads_or(!good);
+    }
+    if (mutant(accept_bad_request_spoils_batch)) {
+        for (int other = 0; other < args.B; ++other) {
+            malformed = malformed || args.node_count[other] < 0 || args.node_count[other] > args.N;
+            for (int node = 0; node < args.node_count[other] && node < args.N; ++node) {
+                const int32_t link = args.next_sibling[static_cast<int64_t>(other) * args.N + node];
+                malformed = malformed || (link != kNone && (link <= node || link >= args.node_count[other]));
+            }
+        }
+    }
+    if (threadIdx.x == 0) {
+        result.accepted = inactive ? kNone : 0;
+        result.bonus = kNone;
+        result.finished = 0;
+        result.written = args.depth_limit + 1;
+        result.path[0] = inactive ? kNone : 0;
+        if (!inactive && (!malformed || mutant(accept_bad_tree_walked)) && live > 0) {
+            const int32_t limit = args.token_limit[mutant(accept_limit_of_first_request) ? 0 : request];
+            walk(args, tree, live, limit, result, mutant);
+        }
+        args.accept_len[request] = inactive && mutant(accept_inactive_is_zero) ? 0 : result.accepted;
+        args.bonus_token[request] = result.bonus;
+        args.finished[request] = result.finished;
+        args.accept_status[request] = malformed && !mutant(accept_status_missing);
+    }
+    __syncthreads();
+    const int pitch = mutant(accept_rows_step_by_slots) ? args.N : args.depth_limit + 1;
+    const int last = mutant(accept_tail_unwritten) ? max(result.accepted, 0) + 1 : result.written;
+    const int64_t out = static_cast<int64_t>(request) * pitch;
+    for (int i = threadIdx.x; i < last; i += kThreads) {
+        args.accept_index[out + i] = result.path[i];
+        args.out_token[out + i] = result.tokens[i];
+    }
+}
+
+}  // namespace
+
+int32_t run_tree_accept(const ddtree_tree_accept_args& args, void* stream, Switch mutant) {
+    return status_of(LAUNCH(tree_accept_kernel, dim3(args.B), dim3(kThreads), Tree::bytes(args.N),
+                            static_cast<cudaStream_t>(stream), args, mutant));
+}
+
+}  // namespace mutants

@@ -1,0 +1,137 @@
+// Host side of a tensor-core attention: how much workspace, launch.
+#pragma once
+
+#include "attn_line.cuh"
+#include "attn_merge.cuh"
+#include "checks.cuh"
+
+namespace ddtree {
+namespace mma {
+
+// What the host knows of the current device; 0 where a query fails.
+inline int attribute(cudaDeviceAttr which) {
+    int device = 0;
+    int value = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) {
+        cudaGetLastError();  // reported by the caller; the next launch must not find it
+        return 0;
+    }
+    return value;
+}
+
+template <class Tile>
+int workers_for(const ddtree_verify_attn_args& args, int shares) {
+    const int most = shares > 0 ? shares : attribute(cudaDevAttrMultiProcessorCount);
+    return plan::useful_workers(args.B, args.N, args.Hq, static_cast<int64_t>(args.M) * args.S, Tile::kRows,
+                                Tile::kKeys, most);
+}
+
+inline int64_t line_bytes(const ddtree_verify_attn_args& args) {
+    return plan::ceil_div((kLineHeader + static_cast<int64_t>(args.B)) * 8, 256) * 256;
+}
+
+template <class Tile>
+uint64_t bytes_for(const ddtree_verify_attn_args& args, int shares) {
+    return line_bytes(args) + 2ull * workers_for<Tile>(args, shares) * record_floats<Tile>() * sizeof(float);
+}
+
+template <class... Params>
+cudaError_t launch(void (*kernel)(Params...), int blocks, int threads, int shared_bytes, bool overlaps,
+                   cudaStream_t stream, const Params&... params) {
+    if (shared_bytes > 0) {
+        const cudaError_t error =
+            cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+        if (error != cudaSuccess) {
+            cudaGetLastError();
+            return error;
+        }
+    }
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(blocks);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
+    config.numAttrs = overlaps ? 1 : 0;
+    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, params...);
+    return error == cudaSuccess ? cudaGetLastError() : error;
+}
+
+// About two blocks for every multiprocessor, which is what fits at once.
+template <class Tile, class Team>
+cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, int processors, cudaStream_t stream) {
+    const int teams = kMergeWarps / Team::kWarps;  // of a block
+    int pieces = 1;
+    while (pieces < Team::kChunks && row_blocks * pieces * 2 * 4 <= 9ll * processors * teams) {
+        pieces *= 2;
+    }
+    const int64_t blocks = plan::smaller(plan::ceil_div(row_blocks * pieces, teams), 16ll * processors);
+    const bool overlaps = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+    return launch(merge_kernel<Tile, Team>, static_cast<int>(blocks), kMergeWarps * 32, 0, overlaps, stream,
+                  problem, Team::kChunks / pieces);
+}
+
+template <class Tile>
+int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int shares, void* workspace,
+            uint64_t workspace_bytes, void* stream_handle) {
+    const cudaStream_t stream = static_cast<cudaStream_t>(stream_handle);
+    const int workers = workers_for<Tile>(args, shares);
+    if (workspace == nullptr || workspace_bytes < bytes_for<Tile>(args, shares)) {
+        return DDTREE_WORKSPACE_TOO_SMALL;
+    }
+    if (reinterpret_cast<uintptr_t>(workspace) % 16 != 0) {
+        return DDTREE_INVALID_ARGUMENT;
+    }
+    const bool split = args.Dr > 0;
+    Problem problem;
+    problem.q = args.q;
+    problem.latent = reinterpret_cast<const unsigned char*>(args.key);
+    problem.rope = reinterpret_cast<const unsigned char*>(split ? args.rope : args.key + kValueColumns);
+    problem.block_table = args.block_table;
+    problem.prefix_len = args.prefix_len;
+    problem.node_count = args.node_count;
+    problem.tree_mask = args.tree_mask;
+    problem.out = args.out;
+    problem.lse = args.lse;
+    problem.latent_page = static_cast<int32_t>(args.key_page_stride * 2);
+    problem.latent_slot = static_cast<int32_t>(args.key_slot_stride * 2);
+    problem.rope_page = static_cast<int32_t>((split ? args.rope_page_stride : args.key_page_stride) * 2);
+    problem.rope_slot = static_cast<int32_t>((split ? args.rope_slot_stride : args.key_slot_stride) * 2);
+    problem.page_shift = 0;
+    while ((1 << problem.page_shift) < args.S) {
+        ++problem.page_shift;
+    }
+    problem.page_magic = static_cast<uint32_t>(
+        ((static_cast<uint64_t>(1 << problem.page_shift) - args.S) << 32) / args.S + 1);
+    problem.B = args.B;
+    problem.N = args.N;
+    problem.W = args.W;
+    problem.Hq = args.Hq;
+    problem.S = args.S;
+    problem.M = args.M;
+    problem.scale_log2 = args.scale * 1.4426950408889634f;
+    problem.workers = workers;
+    problem.line = static_cast<int64_t*>(workspace);
+    problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + line_bytes(args));
+    cudaError_t error = launch(kernel, workers, kThreads, Tile::kBytes, false, stream, problem);
+    if (error == cudaSuccess) {
+        // Few rows are cut into many parts, many rows into few or none.
+        const int processors = attribute(cudaDevAttrMultiProcessorCount);
+        const int64_t row_blocks = args.B * blocks_of_request<Tile>(args.N, args.Hq);
+        if (row_blocks * 4 <= processors) {
+            error = launch_merge<Tile, TeamForManyParts>(problem, row_blocks, processors, stream);
+        } else if (row_blocks <= processors) {
+            error = launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, processors, stream);
+        } else {
+            error = launch_merge<Tile, TeamForFewParts>(problem, row_blocks, processors, stream);
+        }
+    }
+    return launch_status(error);
+}
+
+}  // namespace mma
+}  // namespace ddtree

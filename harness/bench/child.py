@@ -1,0 +1,113 @@
+"""One bench worker as its supervisor sees it: requests with a deadline; answers, or a reason why not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+from harness.bench_results import Arrangement
+from harness.case import Case
+from harness.observation import Observation
+from harness.results import Outcome
+from harness.runner import wire
+from harness.runner.child import Child, Death, _environment
+from harness.targets.base import Options
+from harness.typed_json import build
+
+_OUTCOMES = {"failed": Outcome.WRONG_VALUES, "device": Outcome.CRASH}
+
+
+class Ended(Exception):
+    """A case came to an end without times. ``replace``: the worker is gone, another is needed."""
+
+    def __init__(self, outcome: Outcome, message: str, replace: bool = False) -> None:
+        super().__init__(f"{outcome}: {message}")
+        self.outcome, self.message, self.replace = outcome, message, replace
+
+
+class BenchChild(Child):
+    """A bench worker with its target open. Raises as `Child` where the target cannot be opened."""
+
+    def __init__(self, target: str, options: Options, seconds: float) -> None:
+        self._seconds = seconds  # for one request
+        work_read, self._work = os.pipe()
+        self._result, result_write = os.pipe()
+        log_read, log_write = os.pipe()
+        self._log_fd, self._log, self._logs = log_read, bytearray(), [log_read]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "harness.bench.worker", str(work_read), str(result_write)],
+                stdin=subprocess.DEVNULL, stdout=log_write, stderr=log_write,
+                pass_fds=(work_read, result_write), start_new_session=True, env=_environment(target),
+            )  # fmt: skip
+        finally:
+            for fd in (work_read, result_write, log_write):
+                os.close(fd)
+        for fd in (self._log_fd, self._work):
+            os.set_blocking(fd, False)
+        self.hello = self._greet(target, options)
+
+    def device(self) -> tuple[float | None, str]:
+        """Measured copy bandwidth (bytes a second, read and written) and bus id of the device."""
+        answer, _ = self._ask({"do": "device"})
+        return answer["bandwidth"], answer["bus_id"]
+
+    def load(self, case: Case) -> None:
+        """Hand over a case. Ended where the target does not serve it."""
+        packer = wire.Packer()
+        inputs = {name: packer.value(value) for name, value in case.inputs.items()}
+        job = {"kernel": case.kernel, "inputs": inputs, "scalars": dict(case.scalars), "repeat": 1}
+        answer, _ = self._ask({"do": "load", **job}, packer)
+        if answer["refused"] is not None:
+            raise Ended(Outcome.UNSUPPORTED, answer["refused"])
+
+    def arrange(self, cache: str, touched: int, calls: int = 0) -> Arrangement:
+        """Set up the buffers of the loaded case."""
+        answer, _ = self._ask({"do": "arrange", "cache": cache, "touched": touched, "calls": calls})
+        made: Arrangement = build(Arrangement, answer["arrangement"])
+        return made
+
+    def check(self) -> Observation:
+        """Outputs of one untimed sample on buffers written anew."""
+        return self._observation("check")
+
+    def left(self) -> Observation:
+        """Outputs as the timed calls left them."""
+        return self._observation("left")
+
+    def sample(self, count: int, discard: int = 1, fresh: bool = True) -> list[float]:
+        """Seconds of one call, sample by sample."""
+        answer, _ = self._ask({"do": "sample", "count": count, "discard": discard, "fresh": fresh})
+        seconds = [float(s) for s in answer["seconds"]]
+        if any(s <= 0 for s in seconds):
+            raise Ended(Outcome.HARNESS_ERROR, "a sample took no time: the clock is too coarse for it")
+        return seconds
+
+    def stages(self, count: int) -> dict[str, list[float]]:
+        """Samples of the kernels of a composed step, each alone."""
+        answer, _ = self._ask({"do": "stages", "count": count})
+        return {str(k): [float(s) for s in samples] for k, samples in answer["stages"].items()}
+
+    def _observation(self, verb: str) -> Observation:
+        return wire.read_observation(*self._ask({"do": verb}))
+
+    def _ask(
+        self, message: dict[str, Any], packer: wire.Packer | None = None
+    ) -> tuple[wire.Message, bytearray]:
+        parts, deadline = packer.parts if packer else None, time.monotonic() + self._seconds
+        self._quietly(lambda: wire.send(self._work, message, parts, deadline))
+        frame = self._frame(self._seconds)
+        if isinstance(frame, Death):
+            raise Ended(frame.outcome, frame.message, replace=True)
+        answer, payload = frame
+        if "error" not in answer:
+            return answer, payload
+        kind, text = answer["error"], str(answer["message"])
+        raise Ended(
+            _OUTCOMES.get(kind, Outcome.HARNESS_ERROR),
+            f"device fault: {text}" if kind == "device" else text,
+            replace=kind == "device",
+        )

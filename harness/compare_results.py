@@ -1,0 +1,85 @@
+"""The truth of a comparison: `compare.json`. Times are seconds of one call; ratios are second over first."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from harness.bench_results import Arrangement
+from harness.results import Outcome, RunInfo, TargetInfo
+
+COMPARE_SCHEMA = "ddtree-compare"
+COMPARE_VERSION = 1
+
+
+class Standing(StrEnum):
+    """The second target against the first."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    UNDECIDED = "UNDECIDED"
+    NO_TIMES = "NO_TIMES"  # a target was wrong, refused or died
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the outputs of the two targets differ in one array, element by element."""
+
+    array: str
+    differing: int
+    total: int
+    largest: float | None  # largest finite difference of values; None for integers
+    first: tuple[int, ...]  # where the first difference stands
+
+
+@dataclass(frozen=True)
+class ComparedCase:
+    """One case under one state of the cache."""
+
+    case_id: str
+    kernel: str
+    cache: str
+    standing: Standing
+    reason: str  # one line
+    ratio: float | None  # estimate: how many times as long the second takes
+    low: float | None
+    high: float | None
+    p: float | None  # two-sided rank test
+    first: tuple[float, ...]  # samples, in the order in which they were taken, in turn with those of `second`
+    second: tuple[float, ...]
+    confirmed: bool  # a rerun of SLOWER said so too
+    arrangement: Arrangement | None
+    differences: tuple[Difference, ...]
+    outcome: Outcome = Outcome.PASS  # of the target that could not be timed
+    culprit: str = ""
+
+
+@dataclass(frozen=True)
+class CompareResults:
+    """One comparison. ``indicative``: the first side is a stored file, taken at another time."""
+
+    run: RunInfo
+    environment: dict[str, str]
+    first: TargetInfo
+    second: TargetInfo
+    indicative: bool
+    min_effect: float  # a part, 0.02 is two percent
+    planned: int
+    cases: tuple[ComparedCase, ...]
+    notes: tuple[str, ...] = ()
+    exit_code: int | None = None
+    exit_reason: str = ""
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Comparisons by standing, every standing named."""
+        counted = Counter(case.standing for case in self.cases)
+        return {str(standing): counted.get(standing, 0) for standing in Standing}
+
+    def to_json(self) -> str:
+        """The JSON text of ``compare.json``."""
+        head = {"schema": COMPARE_SCHEMA, "schema_version": COMPARE_VERSION, "totals": self.totals}
+        return json.dumps({**head, **asdict(self)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

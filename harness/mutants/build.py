@@ -1,0 +1,49 @@
+"""Builds the library of wrong kernels with CMake, where it is not built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+from harness.errors import EnvironmentProblem
+
+TARGETS = ("cpu",)
+
+
+def source_folder() -> Path:
+    """``cuda/mutants`` of this source tree."""
+    for entry in harness.__path__:
+        folder = Path(entry).parent / "cuda" / "mutants"
+        if (folder / "CMakeLists.txt").is_file():
+            return folder
+    raise EnvironmentProblem("no cuda/mutants beside the package: mutants are built from a source tree")
+
+
+def build_library(target: str = "cpu") -> Path:
+    """The library of mutants for ``target``, up to date. EnvironmentProblem where it cannot be built."""
+    source = source_folder()
+    build = source.parents[1] / "build" / "mutants"
+    tools = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    environment = {**os.environ, "PATH": os.pathsep.join(tools)}
+    cmake = shutil.which("cmake", path=environment["PATH"])
+    if cmake is None:
+        raise EnvironmentProblem("no cmake found; install it, or `pip install cmake ninja`")
+    generator = ["-G", "Ninja"] if shutil.which("ninja", path=environment["PATH"]) else []
+    if (build / "CMakeCache.txt").is_file():
+        generator = []  # that of the first time
+    for command in (
+        [cmake, "-S", str(source), "-B", str(build), *generator],
+        [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
+    ):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+            raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
+    library = build / f"libddtree_mutants_{target}.so"
+    if not library.is_file():
+        raise EnvironmentProblem(f"the build left no {library.name} in {build}")
+    return library

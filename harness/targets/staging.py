@@ -1,0 +1,146 @@
+"""The buffers of one kernel call: an arena for its arrays, and pools whose pages may lie far apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from harness.case import AnyArray
+from harness.contract import Array, Kernel
+from harness.memory import hostile
+from harness.memory.buffers import Arena, Delays, poison_of
+from harness.memory.spread import SpreadPages
+from harness.shapes import Dims, shape_in
+from harness.targets.engine import Engine
+
+Arrays = Mapping[str, AnyArray]
+
+
+def nbytes_of(array: Array, shape: tuple[int, ...]) -> int:
+    """Bytes of an array of the contract."""
+    return math.prod(shape) * array.numpy_dtype.itemsize
+
+
+def layer_names(layers: int) -> list[str]:
+    """Each layer of a pool is an array of its own, with guards of its own."""
+    return [f"kv[{y}]" for y in range(layers)]
+
+
+class Staging:
+    """Guarded, poisoned buffers for one kernel. Stage and seal, call, fetch, look.
+
+    ``page_stride``, where it is not 0, is the distance of a pool's pages in elements.
+    """
+
+    def __init__(
+        self, engine: Engine, kernel: Kernel, dims: Dims, page_stride: int, round_index: int
+    ) -> None:
+        self._kernel, self._dims, self._round = kernel, dims, round_index
+        self._shapes = {a.name: shape_in(a, dims) for a in kernel.arrays}
+        self._pools: dict[str, SpreadPages] = {}
+        sizes: dict[str, int] = {}
+        for array in kernel.arrays:
+            if array.role == "inout":
+                sizes["layer_base"] = 8 * dims["Y"]
+            for name, nbytes in self._parts(array).items():
+                if array.name == "kv" and page_stride:
+                    pages, step = dims["G"], page_stride * array.numpy_dtype.itemsize
+                    self._pools[name] = SpreadPages(engine.space, name, pages, nbytes // pages, step)
+                elif array.name != "lse" or engine.wants_lse:
+                    sizes[name] = nbytes
+        self.arena = Arena(engine.space, sizes, round_index)
+        self._all: list[Arena | SpreadPages] = [self.arena, *self._pools.values()]
+
+    def address(self, name: str) -> int:
+        """Where an array stands; 0 where it is empty or there is none."""
+        return self._pools[name].address if name in self._pools else self.arena.address(name)
+
+    def stage(self, inputs: Arrays, hidden: Arrays) -> None:
+        """Put ``inputs`` in place and poison in every output.
+
+        What no live node of ``hidden`` sees, rows and queries of verify_attn, becomes hostile.
+        """
+        for array in self._kernel.arrays:
+            if array.role != "out":
+                self._put(array, inputs[array.name], hidden)
+            elif self.arena.has(array.name):
+                self.arena.fill(array.name, poison_of(self._round))
+        if self._kernel.name == "verify_attn":
+            queries = self.arena.view("q", np.uint16, inputs["q"].shape)
+            dead = hostile.dead_queries(inputs["node_count"], self._dims["N"])
+            queries[dead] = hostile.pattern(self._round, self._dims["Dk"])
+
+    def seal(self) -> None:
+        """Copy everything staged into the target's memory."""
+        for pool in self._pools.values():
+            pool.seal()
+        self.arena.seal()
+
+    def seal_behind(self, stream: Delays) -> None:
+        """As `seal`, but the arrays of the arena arrive late, on the stream of the calls."""
+        for pool in self._pools.values():
+            pool.seal()
+        self.arena.seal_behind(stream)
+
+    def forbid(self, forbidden: bool) -> None:
+        """While the target runs: an address sanitizer, where one is loaded, traps on the guards."""
+        for part in self._all:
+            part.forbid(forbidden)
+
+    def fetch(self) -> None:
+        """Bring everything back."""
+        for part in self._all:
+            part.fetch()
+
+    def outputs(self) -> dict[str, AnyArray]:
+        """What the target left in the outputs."""
+        found: dict[str, AnyArray] = {}
+        for array in self._kernel.outputs:
+            shape, dtype = self._shapes[array.name], array.numpy_dtype
+            if array.role == "inout":
+                found[array.name] = np.stack([self._read(n, dtype, shape[1:]) for n in self._parts(array)])
+            elif self.arena.has(array.name):
+                found[array.name] = self.arena.read(array.name, dtype, shape)
+        return found
+
+    def guard_hits(self) -> tuple[str, ...]:
+        """One line per damaged guard."""
+        return tuple(line for part in self._all for line in part.guard_hits())
+
+    def mutated(self) -> tuple[str, ...]:
+        """Names of inputs whose bytes are not those staged."""
+        names = [a.name for a in self._kernel.arrays if a.role == "in"]
+        names += ["layer_base"] if self.arena.has("layer_base") else []
+        return tuple(
+            name
+            for name in names
+            if (self._pools[name].changed() if name in self._pools else self.arena.changed(name))
+        )
+
+    def _parts(self, array: Array) -> dict[str, int]:
+        """Names and bytes of what is placed for an array: a pool of several layers is as many."""
+        nbytes = nbytes_of(array, self._shapes[array.name])
+        if array.role != "inout":
+            return {array.name: nbytes}
+        layers = self._dims["Y"]
+        return dict.fromkeys(layer_names(layers), nbytes // layers)
+
+    def _put(self, array: Array, value: AnyArray, hidden: Arrays) -> None:
+        names = list(self._parts(array))
+        if array.name == "kv" and self._kernel.name == "verify_attn":
+            value = value.copy()
+            dead = hostile.dead_attention_rows(hidden)
+            value.reshape(-1, self._dims["R"])[dead] = hostile.pattern(self._round, self._dims["R"])
+        for name, part in zip(names, value if array.role == "inout" else [value], strict=True):
+            if name in self._pools:
+                self._pools[name].stage(part)
+            else:
+                self.arena.view(name, array.numpy_dtype, part.shape)[...] = part
+        if array.role == "inout":
+            self.arena.view("layer_base", np.uint64)[:] = [self.address(name) for name in names]
+
+    def _read(self, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> AnyArray:
+        pool = self._pools.get(name)
+        return pool.read(dtype, shape) if pool is not None else self.arena.read(name, dtype, shape)

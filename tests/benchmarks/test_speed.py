@@ -1,0 +1,154 @@
+"""How fast the harness itself is. Run with `make bench`.
+
+Processor time, not wall time, wherever the work is this process's own: the bars are per core, and a shared
+machine moves wall times severalfold.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import references
+from harness.bench.ranks import mann_whitney, ratio_of
+from harness.case import Case, materialize
+from harness.cases import FAMILIES
+from harness.cases.base import Family, Params, make_case
+from harness.judge.compare import compare_case
+from harness.store import open_set, write_set
+from harness.store.manifest import SetInfo
+
+pytestmark = pytest.mark.benchmark(timer=time.process_time)
+ROOT = Path(__file__).resolve().parents[2]
+TREES = 300  # cases of a set
+
+
+def rows(budget: int, batch: int = 1, depth: int = 15, candidates: int = 64) -> dict[str, Any]:
+    """Log-probs on a grid, as a draft model of depth 15 gives them."""
+    draw = np.random.Generator(np.random.Philox(budget))
+    steps = np.sort(draw.integers(-(2**22), 0, (batch, depth, candidates)), axis=-1)[..., ::-1]
+    return {
+        "topk_logprob": (steps / 2**20).astype(np.float32),
+        "topk_token": draw.integers(0, 150_000, (batch, depth, candidates)).astype(np.int32),
+        "root_token": np.ones(batch, np.int32),
+        "prefix_len": np.zeros(batch, np.int32),
+        "budget": budget,
+    }
+
+
+@pytest.mark.parametrize("budget", [16, 64, 256, 1024])
+def test_reference_tree_build(benchmark: Any, budget: int) -> None:
+    outputs = benchmark(references.tree_build, **rows(budget))
+    assert outputs["node_count"][0] == budget + 1
+
+
+@pytest.mark.parametrize("kernel", ["verify_attn", "tree_accept", "kv_commit", "greedy_step"])
+def test_reference(benchmark: Any, kernel: str) -> None:
+    case = next(iter(smoke(kernel, 1)))
+    arguments = {name: materialize(value) for name, value in case.inputs.items()}
+    benchmark(getattr(references, kernel), **arguments, **case.scalars)
+
+
+def smoke(kernel: str, count: int) -> list[Case]:
+    family = next(f for f in FAMILIES if f.kernel == kernel and any(True for _ in f.plan("smoke")))
+    return [make_case(family, params, 0) for params in islice(family.plan("smoke"), count)]
+
+
+def grid_plans() -> tuple[Family, list[Params]]:
+    """Tree cases of one request at budget 64, as many as a bulk suite has."""
+    family = next(f for f in FAMILIES if f.kernel == "tree_build" and f.name == "word_edge")
+    params = next(p for p in family.plan("standard") if p.get("N") == 65)
+    return family, [params] * TREES
+
+
+@pytest.fixture(scope="module")
+def trees() -> list[Case]:
+    """Distinct ids, values of one plan."""
+    family, plans = grid_plans()
+    return [
+        replace(make_case(family, params, i), case_id=f"tree_build/b/{i}") for i, params in enumerate(plans)
+    ]
+
+
+def per_second(benchmark: Any, cases: int, bar: float) -> None:
+    """Note cases a second, and hold the best round to a bar."""
+    rate = cases / benchmark.stats.stats.min
+    benchmark.extra_info.update({"cases a second": round(rate), "bar": bar})
+    print(f"\n{benchmark.name}: {rate:,.0f} cases a second (bar {bar:,.0f})")
+    assert rate >= bar / float(os.environ.get("BENCH_SLACK", "2")), f"{rate:.0f} a second, want {bar:.0f}"
+
+
+def test_generate_tree_cases(benchmark: Any, tmp_path: Path) -> None:
+    """Draws, references and storing, in one process."""
+    family, plans = grid_plans()
+
+    def generate() -> None:
+        made = (
+            replace(make_case(family, params, seed), case_id=f"tree_build/b/{seed}")
+            for seed, params in enumerate(plans)
+        )
+        write_set(made, tmp_path / "set", SetInfo.here("standard", 0))
+
+    benchmark.pedantic(generate, rounds=5, warmup_rounds=1)
+    per_second(benchmark, TREES, 3000)
+
+
+def test_write(benchmark: Any, trees: list[Case], tmp_path: Path) -> None:
+    benchmark(lambda: write_set(iter(trees), tmp_path / "set", SetInfo.here("standard", 0)))
+    per_second(benchmark, TREES, 3000)
+
+
+def test_read(benchmark: Any, trees: list[Case], tmp_path: Path) -> None:
+    write_set(iter(trees), tmp_path / "set", SetInfo.here("standard", 0))
+
+    def read() -> int:
+        with open_set(tmp_path / "set") as fixtures:
+            return sum(1 for _ in fixtures.cases())
+
+    assert benchmark(read) == TREES
+    per_second(benchmark, TREES, 3000)
+
+
+def test_judge(benchmark: Any, trees: list[Case]) -> None:
+    def judge() -> bool:
+        return all(compare_case(case, case.expected).right for case in trees)  # type: ignore[arg-type]
+
+    assert benchmark(judge)
+    per_second(benchmark, TREES, 3000)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("verify", "--help"), ("bench", "--help")])
+@pytest.mark.benchmark(timer=time.perf_counter)
+def test_command_line_start(benchmark: Any, words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "harness", *words]
+
+    used: list[float] = []
+
+    def start() -> None:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    benchmark.pedantic(start, rounds=10, warmup_rounds=1)
+    benchmark.extra_info["processor seconds"] = min(used)
+    print(f"\n{' '.join(words)}: {1e3 * min(used):.0f} ms of processor time")
+    if words == ("--help",):
+        assert min(used) <= 0.150
+
+
+@pytest.mark.parametrize("function", [mann_whitney, ratio_of])
+def test_rank_statistics(benchmark: Any, function: Callable[..., Any]) -> None:
+    first = [1.0 + i / 1000 for i in range(60)]
+    benchmark(function, first, [x * 1.01 for x in first])

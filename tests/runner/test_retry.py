@@ -1,0 +1,216 @@
+"""Dead workers: the culprit is told from the victim, and nothing gets lost. Flaky libraries are found."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+import jsonschema
+import numpy as np
+import pytest
+from bad_targets import HIT
+from made import BUDGETS, tree_case
+
+from harness.observation import Job, Observation
+from harness.results import Outcome, Results
+from harness.runner import supervisor
+from harness.runner.child import Child, Death
+from harness.runner.conclusion import failures
+from harness.runner.supervisor import Settings, Supervisor, Victim
+from harness.runner.verification import VerifyOptions, verify
+from harness.targets import Options
+
+ROOT = Path(__file__).resolve().parents[2]
+CULPRIT = f"tree_build/made/budget{HIT}"
+AFTER = f"tree_build/made/budget{BUDGETS[BUDGETS.index(HIT) + 1]}"
+
+
+def run(folder: Path, library: Path, **options: object) -> Results:
+    given = {"kernels": ("tree_build",), "jobs": 1, "timeout": 30.0, **options}
+    return verify(folder, str(library), VerifyOptions(**given))  # type: ignore[arg-type]
+
+
+def by_id(results: Results) -> dict[str, Outcome]:
+    return {case.case_id: case.outcome for case in results.cases}
+
+
+def test_a_victim_is_told_from_its_culprit(small_set: Path, flaky) -> None:
+    results = run(small_set, flaky("-DPOISONS"))
+    assert set(by_id(results).values()) == {Outcome.PASS}  # alone all are right
+    assert results.planned == len(results.cases) == len(BUDGETS)
+    # one case dies of the culprit's doing; its worker is replaced, so the one after it runs in a clean one
+    [victim] = [case for case in results.cases if case.suspect]
+    assert (victim.case_id, victim.suspect) == (AFTER, CULPRIT)
+    assert f"CRASH after {CULPRIT} in one worker, which is suspect (killed by SIGABRT" in victim.message
+    [note] = results.notes
+    assert note.startswith(f"{AFTER}: CRASH after {CULPRIT}") and note.endswith("alone it is PASS")
+    assert results.exit_reason == f"workers died after {CULPRIT}, in cases that do not die alone"
+    words = shlex.split(victim.reproduce)
+    assert words[-6:] == ["--case", CULPRIT, "--case", AFTER, "--jobs", "1"]
+    schema = json.loads((ROOT / "harness" / "results.schema.json").read_text())
+    jsonschema.validate(json.loads(results.to_json()), schema)
+
+
+def test_the_command_of_a_victim_shows_it_again(small_set: Path, flaky) -> None:
+    results = run(small_set, flaky("-DPOISONS"), cases=(CULPRIT, AFTER))
+    assert [case.suspect for case in results.cases] == [None, CULPRIT]
+    assert run(small_set, flaky("-DPOISONS"), cases=(AFTER,)).exit_reason == ""
+
+
+def test_a_culprit_dies_alone_too(small_set: Path, flaky) -> None:
+    results = run(small_set, flaky("-DDIES"))
+    assert by_id(results)[CULPRIT] is Outcome.CRASH
+    [bad] = [case for case in results.cases if case.outcome is not Outcome.PASS]
+    assert "(alone in a fresh worker, too)" in bad.message
+    assert bad.suspect is None
+    assert results.exit_reason == "1 CRASH"
+
+
+def test_a_case_that_was_alone_is_not_run_again(small_set: Path, flaky) -> None:
+    [bad] = run(small_set, flaky("-DDIES"), cases=(CULPRIT,)).cases
+    assert bad.outcome is Outcome.CRASH
+    assert "alone" not in bad.message
+
+
+def test_a_victim_that_is_wrong_alone_is_wrong(small_set: Path, flaky) -> None:
+    results = run(small_set, flaky("-DPOISONS", "-DWRONG=2"))  # wrong in the second run of every case
+    [victim] = [case for case in results.cases if case.suspect]
+    assert victim.outcome is Outcome.WRONG_VALUES
+    assert "node_parent[0][1]" in victim.message and "suspect" in victim.message
+    assert "workers died after" in results.exit_reason and "WRONG_VALUES" in results.exit_reason
+
+
+class Scripted(Child):
+    """A child without a process, that answers from a list shared by all of its kind."""
+
+    made = 0
+    answers: ClassVar[list[Observation | Death]] = []
+
+    def __init__(self, target: str, options: Options) -> None:
+        type(self).made += 1
+
+    def send(self, job: object, repeat: int) -> None:
+        pass
+
+    def result(self, seconds: float) -> Observation | Death:
+        return self.answers.pop(0)
+
+    def kill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch):
+    def play(count: int, *answers: Observation | Death) -> tuple[list[object], int]:
+        monkeypatch.setattr(supervisor, "Child", Scripted)
+        Scripted.made, Scripted.answers = 0, list(answers)
+        seen: list[object] = []
+        cases = [str(n) for n in range(3, 3 + count)]
+        runner = Supervisor(Settings("reference", Options(), 2, 1.0))
+        runner.run(cases, 1, lambda name: tree_case(int(name)), lambda case, what: seen.append(what))
+        return seen, Scripted.made
+
+    return play
+
+
+FINE = Observation("done")
+FAULT = Death(Outcome.CRASH, "device fault: cuMemcpyDtoH failed")
+SLOW = Death(Outcome.TIMEOUT, "no answer")
+
+
+@pytest.mark.parametrize("death", [FAULT, SLOW])
+def test_device_faults_and_timeouts_are_parted_alike(scripted, death: Death) -> None:
+    seen, made = scripted(3, FINE, death, FINE, FINE)  # the third answer is that of the case alone
+    assert seen == [FINE, Victim(FINE, "tree_build/made/budget3", death), FINE]
+    assert made == 2
+
+
+def test_a_worker_is_replaced_after_a_guard_hit(scripted) -> None:
+    """On a device as on the host: the bytes that were hit may be those of a later case."""
+    hit = Observation("done", guard_hits=("node_token: 1 bytes changed",))
+    seen, made = scripted(5, FINE, hit, FINE, hit, FINE)
+    assert (seen, made) == ([FINE, hit, FINE, hit, FINE], 3)
+    seen, made = scripted(2, hit, FAULT)  # nothing ran before in the second worker: no suspect
+    assert (seen, made) == ([hit, FAULT], 2)
+
+
+def test_what_a_case_alone_cannot_tell_is_left_as_it_was(scripted) -> None:
+    error = Death(Outcome.HARNESS_ERROR, "cannot be run", replace=False)
+    seen, _ = scripted(3, FINE, FAULT, error, FINE)
+    assert seen[1] == Victim(error, "tree_build/made/budget3", FAULT)
+
+
+def test_more_runs_find_a_rarer_flicker(small_set: Path, flaky) -> None:
+    """One bit in every third call: two runs of the first case miss it, three cannot."""
+    rare = flaky("-DBIT=3")
+    for repeat, outcome in ((2, Outcome.PASS), (3, Outcome.NONDETERMINISTIC)):
+        first = run(small_set, rare, kernels=("verify_attn",), repeat=repeat).cases[0]
+        assert first.outcome is outcome, first.message
+    assert first.message == "right, but out differ in a bit between 3 runs"
+    assert "--repeat 3" in first.reproduce
+
+
+def test_a_library_that_is_wrong_now_and_then(small_set: Path, flaky) -> None:
+    first = run(small_set, flaky("-DWRONG=3"), repeat=3).cases[0]
+    assert first.outcome is Outcome.WRONG_VALUES
+    assert first.message.endswith("in run 3 only")
+
+
+def test_totals_stay_whole(small_set: Path, flaky) -> None:
+    for results in (run(small_set, flaky("-DPOISONS")), run(small_set, flaky("-DDIES"), kernels=())):
+        assert sum(results.totals.values()) == results.planned == len(results.cases)
+        assert failures(results) == tuple(results.exit_reason.split("; "))
+
+
+STUCK = """
+import os, sys, time
+from harness.runner import wire, worker
+real = wire.send_observation
+{patch}
+worker.main(int(sys.argv[1]), int(sys.argv[2]))
+"""
+HALF = """
+def half(fd, seen):
+    os.write(fd, wire._HEAD.pack(b"ddt1", 100, 0) + b"{")
+    time.sleep(600)
+wire.send_observation = half
+"""
+DEAF = """
+def deaf(fd, seen):
+    real(fd, seen)
+    time.sleep(600)
+wire.send_observation = deaf
+"""
+
+
+@pytest.mark.parametrize("patch", [HALF, DEAF])
+def test_a_worker_that_gets_stuck_in_a_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: str
+) -> None:
+    """It answers half, or takes no further job: the deadline still counts."""
+    (tmp_path / "stuck.py").write_text(STUCK.format(patch=patch))
+    for name in ("SEND_TIMEOUT", "FRAME_TIMEOUT"):
+        monkeypatch.setattr(f"harness.runner.child.{name}", 2.0)
+    real, script = subprocess.Popen, str(tmp_path / "stuck.py")
+    monkeypatch.setattr(
+        "harness.runner.child.subprocess.Popen",
+        lambda command, **more: real([command[0], script, *command[3:]], **more),
+    )
+    case = tree_case(5)
+    large = {**case.inputs, "filling": np.zeros(1 << 20, np.uint8)}
+    child = Child("reference", Options())
+    try:
+        child.send(Job(case.kernel, case.inputs, case.scalars), 2)
+        if patch is DEAF:
+            assert isinstance(child.result(20.0), Observation)
+            child.send(Job(case.kernel, large, case.scalars), 2)
+        seen = child.result(1.0)
+        assert isinstance(seen, Death) and seen.outcome is Outcome.TIMEOUT
+    finally:
+        child.close()
