@@ -11,6 +11,9 @@
 //   LAUNCH(kernel, grid, block, smem_bytes, stream, args...)   instead of the chevrons;
 //                         evaluates to the cudaError_t of the launch. A template kernel with a
 //                         comma in its arguments stands in parentheses: LAUNCH((kernel<1, 2>), ...)
+//   LAUNCH_DEPENDENT(...)  the same; the GPU may begin before the kernel in front of it on the stream ends.
+//                         Every thread of such a kernel calls grid_dependency_wait() before it reads or
+//                         writes global memory; grid_dependency_release() lets the next one begin
 #pragma once
 
 #ifdef __CUDACC__

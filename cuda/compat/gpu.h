@@ -13,16 +13,35 @@
     extern __shared__ __align__(16) unsigned char compat_dynamic_smem[]; \
     T* name = reinterpret_cast<T*>(compat_dynamic_smem)
 
-#define LAUNCH(kernel, ...) compat::launch(kernel, __VA_ARGS__)
+#define LAUNCH(kernel, ...) compat::launch(kernel, false, __VA_ARGS__)
+#ifdef DDTREE_PLAIN_LAUNCHES  // to measure what the overlap saves
+#define LAUNCH_DEPENDENT(kernel, ...) LAUNCH(kernel, __VA_ARGS__)
+#else
+#define LAUNCH_DEPENDENT(kernel, ...) compat::launch(kernel, true, __VA_ARGS__)
+#endif
+
+// Waits for the end of the kernels in front, their writes included; nothing to wait for after a plain launch.
+__device__ __forceinline__ void grid_dependency_wait() {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+// Once all blocks have called it or ended, a dependent kernel behind may begin (and wait).
+__device__ __forceinline__ void grid_dependency_release() {
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
 
 namespace compat {
 
-// What a kernel may use without asking; more needs an opt-in per kernel.
-constexpr size_t kDefaultSharedMemory = 48 * 1024;
+// A block may use 48 KiB without asking, static arrays included; more needs an opt-in per kernel.
+constexpr size_t kDefaultSharedMemory = 40 * 1024;
 
 template <class... Params, class... Args>
-cudaError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t smem, cudaStream_t stream,
-                   Args&&... args) {
+cudaError_t launch(void (*kernel)(Params...), bool dependent, dim3 grid, dim3 block, size_t smem,
+                   cudaStream_t stream, Args&&... args) {
     if (smem > kDefaultSharedMemory) {
         const cudaError_t error =
             cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
@@ -32,8 +51,20 @@ cudaError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t smem
             return error;
         }
     }
-    kernel<<<grid, block, smem, stream>>>(static_cast<Params>(std::forward<Args>(args))...);
-    return cudaGetLastError();
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = smem;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = dependent ? 1 : 0;
+    const cudaError_t error =
+        cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...);
+    cudaGetLastError();  // reported here
+    return error;
 }
 
 }  // namespace compat

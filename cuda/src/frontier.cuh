@@ -1,4 +1,5 @@
-// The best-first search of tree_build, by one warp in shared memory.
+// The best-first search of tree_build, by one warp in shared memory: exact for every input, and slow. It
+// stands behind the parallel search, for whatever that gives up on.
 //
 // A candidate is a rank tuple (r1..rd); it is kept as (parent node, last rank), so its tuple is read by
 // walking up. Candidates are ordered by (score descending, tuple ascending, shorter prefix first).
@@ -10,28 +11,9 @@
 // taking the best of the frontier `budget` times gives the tree in exactly the contract's order.
 #pragma once
 
-#include <limits>
-
-#include "common.cuh"
+#include "tree_rows.cuh"
 
 namespace ddtree {
-
-// Nodes, ranks and depths fit 16 bits: N <= 1025, K <= 1024, L <= 32.
-using Small = int16_t;
-
-// Score of a slot that holds no candidate. A candidate of log-prob -inf gets it by plain addition.
-constexpr double kNoCandidate = -std::numeric_limits<double>::infinity();
-
-// Log-probs of one request, [L, K].
-struct Rows {
-    const float* logprob;
-    int depths;
-    int candidates;
-
-    __device__ double at(int depth, int rank) const {  // depth counts from 1
-        return logprob[(depth - 1) * candidates + rank];
-    }
-};
 
 // Nodes taken so far, and the frontier: slots of candidates whose generator has been taken.
 struct Search {
@@ -49,9 +31,9 @@ struct Search {
     // Slots come in whole warps, so that every lane owns at least one.
     __host__ __device__ static int slots(int nodes) { return ceil_div(nodes, kWarp) * kWarp; }
 
-    static size_t bytes(int nodes) {
-        return nodes * (sizeof(double) + 5 * sizeof(Small)) +
-               slots(nodes) * (sizeof(double) + 3 * sizeof(Small));
+    __host__ __device__ static int bytes(int nodes) {
+        return static_cast<int>(nodes * (sizeof(double) + 5 * sizeof(Small)) +
+                                slots(nodes) * (sizeof(double) + 3 * sizeof(Small)));
     }
 
     __device__ Search(unsigned char* memory, int nodes) {
@@ -104,14 +86,14 @@ __device__ __forceinline__ bool slot_before(const Search& s, int a, int b) {
     if (score_a != score_b) {
         return score_a > score_b;
     }
-    return score_a != kNoCandidate && tuple_before(s, a, b);
+    return score_a != kNoScore && tuple_before(s, a, b);
 }
 
 // Puts candidate (parent, rank) into a slot; the slot becomes empty if there is no such candidate.
 __device__ __forceinline__ void offer(const Search& s, const Rows& rows, int slot, int parent,
                                       double parent_score, int depth, int rank, int elder) {
     const bool exists = depth <= rows.depths && rank < rows.candidates;
-    s.slot_score[slot] = exists ? parent_score + rows.at(depth, rank) : kNoCandidate;
+    s.slot_score[slot] = exists ? parent_score + rows.at(depth, rank) : kNoScore;
     s.slot_parent[slot] = static_cast<Small>(parent);
     s.slot_rank[slot] = static_cast<Small>(rank);
     s.slot_elder[slot] = static_cast<Small>(elder);
@@ -125,7 +107,7 @@ __device__ __forceinline__ void offer(const Search& s, const Rows& rows, int slo
 __device__ inline int grow_tree(const Search& s, const Rows& rows, int nodes, int budget) {
     const int lane = threadIdx.x;
     for (int slot = lane; slot < Search::slots(nodes); slot += kWarp) {
-        s.slot_score[slot] = kNoCandidate;
+        s.slot_score[slot] = kNoScore;
     }
     for (int node = lane; node < nodes; node += kWarp) {
         s.first_child[node] = kNone;
@@ -150,7 +132,7 @@ __device__ inline int grow_tree(const Search& s, const Rows& rows, int nodes, in
             best = slot_before(s, other, best) ? other : best;
         }
         const double score = s.slot_score[best];
-        if (score == kNoCandidate) {
+        if (score == kNoScore) {
             break;  // in every lane: the frontier is empty
         }
         const int parent = s.slot_parent[best];

@@ -1,152 +1,225 @@
 // tree_accept: the greedy walk of each tree against the target's predictions.
 //
-// One block per request. All threads check every link and bring the tree into shared memory; one thread
-// walks it, because each step depends on the one before; all threads write the outputs, every slot.
-//
-// Checked links only lead to larger slots, so every walk ends.
+// One block per request, all in shared memory. The threads check every link and turn the links around:
+// each node learns its parent by pointer doubling along its elder siblings. Then every node whose token its
+// parent predicts offers itself, and the smallest of a parent's offers is its first match in link order,
+// because checked links only lead to larger slots. What is left of the walk is one load per step; the first
+// warp does it, and then looks at all tokens of the path at once.
 #include "checks.cuh"
 
 namespace ddtree {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kMaxPath = kMaxDepth + 1;
-constexpr int kMaxMaskWords = (kMaxNodes + 31) / 32;
+constexpr int kMaxThreads = 544;
+constexpr int kOneEach = 512;  // up to this many nodes every thread has one, from here on two
+constexpr int kSharedStops = 64;
+constexpr int kStepsAtOnce = 8;
 
-// One request's tree in shared memory.
+// How a node is reached: the slot of its elder sibling, or ~parent for a first child and, in the end, for
+// all; kUnreached if no link leads to it, or to the eldest of its siblings.
+constexpr int32_t kUnreached = -0x7fffffff - 1;
+
 struct Tree {
-    const int32_t* token;
-    const int32_t* child;
-    const int32_t* sibling;
-    const int32_t* predict;
+    int32_t* token;
+    int32_t* predict;
+    int32_t* match;  // [nodes + 1]: first child that carries the predicted token; `nodes` is none, and its own
+    int32_t* reach;  // [2, nodes]: read one, write the other
+    int nodes;
+
+    __host__ __device__ static int bytes(int nodes) { return (5 * nodes + 1) * static_cast<int>(sizeof(int32_t)); }
+    __device__ Tree(int32_t* memory, int its_nodes)
+        : token(memory),
+          predict(token + its_nodes),
+          match(predict + its_nodes),
+          reach(match + its_nodes + 1),
+          nodes(its_nodes) {}
 };
 
-struct Result {
-    int32_t path[kMaxPath];    // accept_index
-    int32_t tokens[kMaxPath];  // out_token
-    int32_t accepted;
-    int32_t bonus;
-    int32_t finished;
-};
-
-// A link is none, or leads to a larger slot below node_count that no other link leads to. `targets` has a
-// bit for every slot that a link has led to so far.
-__device__ bool link_is_good(int32_t link, int node, int live, uint32_t* targets) {
+// A link is none, or leads to a larger slot below node_count that no other link leads to. Returns what stood
+// in the slot's place, kUnreached if all is well.
+__device__ __forceinline__ int32_t take_link(int32_t link, int node, int live, int32_t* reach, int32_t how) {
     if (link == kNone) {
-        return true;
+        return kUnreached;
     }
-    if (link <= node || link >= live) {
-        return false;
-    }
-    const uint32_t bit = 1u << (link % 32);
-    return (atomicOr(&targets[link / 32], bit) & bit) == 0;
+    return link > node && link < live ? atomicExch(&reach[link], how) : 0;
 }
 
-__device__ bool is_stop(const ddtree_tree_accept_args& args, int32_t token) {
-    for (int i = 0; i < args.T; ++i) {
-        if (args.stop_token[i] == token) {
-            return true;
-        }
-    }
-    return false;
-}
+struct Stops {
+    const int32_t* shared;
+    const int32_t* all;
+    int count;
 
-// First child of `node`, in link order, that carries the predicted token.
-__device__ int matching_child(const Tree& tree, int node) {
-    const int32_t wanted = tree.predict[node];
-    if (wanted == kNone) {
-        return kNone;
-    }
-    int child = tree.child[node];
-    while (child != kNone && tree.token[child] != wanted) {
-        child = tree.sibling[child];
-    }
-    return child;
-}
+    __device__ int32_t at(int i) const { return i < kSharedStops ? shared[i] : all[i]; }
+};
 
-// Tokens go out in order, accepted drafts and then the bonus, until a stop token or the limit ends the
-// request. What ends it is still accepted and emitted; nothing after it is.
-__device__ void walk(const ddtree_tree_accept_args& args, const Tree& tree, int32_t limit, Result& result) {
+// Called by the first warp: walks, and writes the request's outputs. Tokens go out in order, accepted drafts
+// and then the bonus, until a stop token or the limit ends the request. What ends it is still accepted and
+// emitted; nothing after it is.
+__device__ void walk(const ddtree_tree_accept_args& args, const Tree& tree, const Stops& stops, int request,
+                     int32_t limit) {
+    const int lane = threadIdx.x;
     int node = 0;
-    int emitted = 0;
-    bool finished = limit <= 0;
-    while (!finished && result.accepted < args.depth_limit) {
-        const int child = matching_child(tree, node);
-        if (child == kNone) {
-            break;
+    int mine = tree.nodes;  // node of my step, lane + 1
+    for (int step = 0; step < args.depth_limit && node < tree.nodes; step += kStepsAtOnce) {
+#pragma unroll
+        for (int i = 0; i < kStepsAtOnce; ++i) {
+            node = tree.match[node];
+            mine = lane == step + i ? node : mine;
         }
-        node = child;
-        const int32_t token = tree.token[node];
-        result.accepted += 1;
-        result.path[result.accepted] = node;
-        result.tokens[emitted++] = token;
-        finished = emitted >= limit || is_stop(args, token);
     }
-    const int32_t bonus = tree.predict[node];
-    if (!finished && bonus != kNone) {
-        result.bonus = bonus;
-        result.tokens[emitted++] = bonus;
-        finished = emitted >= limit || is_stop(args, bonus);
+    const bool on_path = mine < tree.nodes && lane < args.depth_limit;
+    const int steps = __popc(__ballot_sync(kFullWarp, on_path));
+    const int last_step = __shfl_sync(kFullWarp, mine, max(steps - 1, 0));
+    const int32_t token = on_path ? tree.token[mine] : kNone;
+    const int32_t bonus = tree.predict[steps > 0 ? last_step : 0];
+    bool token_stops = false;
+    bool bonus_stops = false;
+    for (int i = 0; i < stops.count; ++i) {
+        const int32_t stop = stops.at(i);
+        token_stops = token_stops || stop == token;
+        bonus_stops = bonus_stops || stop == bonus;
     }
-    result.finished = finished;
+    const unsigned ends =
+        __ballot_sync(kFullWarp, on_path && (token_stops || lane + 1 >= limit));
+    const bool cut = limit <= 0 || ends != 0;
+    const int accepted = limit <= 0 ? 0 : ends != 0 ? __ffs(static_cast<int>(ends)) : steps;
+    const bool gives_bonus = !cut && bonus != kNone;
+
+    const int64_t out = static_cast<int64_t>(request) * (args.depth_limit + 1);
+    const int32_t last = gives_bonus ? bonus : kNone;
+    if (lane < args.depth_limit) {
+        args.accept_index[out + 1 + lane] = lane < accepted ? mine : kNone;
+    }
+    if (lane <= args.depth_limit) {
+        args.out_token[out + lane] = lane < accepted ? token : lane == accepted ? last : kNone;
+    }
+    if (lane == 0) {
+        args.accept_index[out] = 0;
+        if (args.depth_limit == kWarp) {
+            args.out_token[out + kWarp] = accepted == kWarp ? last : kNone;
+        }
+        args.accept_len[request] = accepted;
+        args.bonus_token[request] = last;
+        args.finished[request] = cut || (gives_bonus && (bonus_stops || accepted + 1 >= limit));
+        args.accept_status[request] = 0;
+    }
 }
 
-__global__ void __launch_bounds__(kThreads) tree_accept_kernel(const ddtree_tree_accept_args args) {
-    DYN_SMEM(int32_t, memory);
-    SHARED(uint32_t, targets, kMaxMaskWords);
-    SHARED(Result, shared_result, 1);
-    Result& result = shared_result[0];
-    const int request = blockIdx.x;
-    const int path_length = args.depth_limit + 1;
-    const int32_t count = args.node_count[request];
-    const bool count_is_good = count >= 0 && count <= args.N;
-    const int live = count_is_good ? count : 0;
-
-    for (int i = threadIdx.x; i < kMaxMaskWords; i += kThreads) {
-        targets[i] = 0;
+// The outputs of a request without a walk: inactive, or malformed.
+__device__ void refuse(const ddtree_tree_accept_args& args, int request, bool malformed) {
+    const int64_t out = static_cast<int64_t>(request) * (args.depth_limit + 1);
+    for (int i = threadIdx.x; i <= args.depth_limit; i += blockDim.x) {
+        args.accept_index[out + i] = malformed && i == 0 ? 0 : kNone;
+        args.out_token[out + i] = kNone;
     }
-    for (int i = threadIdx.x; i < kMaxPath; i += kThreads) {
-        result.path[i] = kNone;
-        result.tokens[i] = kNone;
-    }
-    __syncthreads();
-
-    int32_t* token = memory;
-    int32_t* child = token + args.N;
-    int32_t* sibling = child + args.N;
-    int32_t* predict = sibling + args.N;
-    const int64_t first = static_cast<int64_t>(request) * args.N;
-    bool good = count_is_good;
-    for (int node = threadIdx.x; node < live; node += kThreads) {
-        token[node] = args.node_token[first + node];
-        child[node] = args.next_token[first + node];
-        sibling[node] = args.next_sibling[first + node];
-        predict[node] = args.target_predict[first + node];
-        const bool child_is_good = link_is_good(child[node], node, live, targets);
-        const bool sibling_is_good = link_is_good(sibling[node], node, live, targets);
-        good = good && child_is_good && sibling_is_good;
-    }
-    const bool malformed = __syncthreads_or(!good);
-
-    const bool inactive = count == 0;
     if (threadIdx.x == 0) {
-        result.accepted = inactive ? kNone : 0;
-        result.bonus = kNone;
-        result.finished = 0;
-        result.path[0] = inactive ? kNone : 0;
-        if (!inactive && !malformed) {
-            walk(args, {token, child, sibling, predict}, args.token_limit[request], result);
-        }
-        args.accept_len[request] = result.accepted;
-        args.bonus_token[request] = result.bonus;
-        args.finished[request] = result.finished;
+        args.accept_len[request] = malformed ? 0 : kNone;
+        args.bonus_token[request] = kNone;
+        args.finished[request] = 0;
         args.accept_status[request] = malformed;
     }
+}
+
+template <int kEach>
+__global__ void __launch_bounds__(kMaxThreads) tree_accept_kernel(const ddtree_tree_accept_args args) {
+    DYN_SMEM(int32_t, memory);
+    SHARED(int32_t, stops, kSharedStops);
+    const int request = blockIdx.x;
+    const int threads = static_cast<int>(blockDim.x);
+    const int self = static_cast<int>(threadIdx.x);
+    const Tree tree(memory, args.N);
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const int node = self + i * threads;
+        if (node < args.N) {
+            tree.match[node] = tree.nodes;
+            tree.reach[node] = kUnreached;
+        }
+    }
+    if (self == 0) {
+        tree.match[tree.nodes] = tree.nodes;
+    }
+    grid_dependency_wait();
+    grid_dependency_release();
+
+    // Every load is under way before the first is waited for.
+    const int64_t first = static_cast<int64_t>(request) * args.N;
+    int32_t token[kEach], child[kEach], sibling[kEach], predict[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const int node = min(self + i * threads, args.N - 1);
+        token[i] = args.node_token[first + node];
+        child[i] = args.next_token[first + node];
+        sibling[i] = args.next_sibling[first + node];
+        predict[i] = args.target_predict[first + node];
+    }
+    const int32_t count = args.node_count[request];
+    const int32_t limit = args.token_limit[request];
+    for (int i = self; i < min(args.T, kSharedStops); i += threads) {  // there may be fewer threads than stops
+        stops[i] = args.stop_token[i];
+    }
+    const bool count_is_good = count >= 0 && count <= args.N;
+    const int live = count_is_good ? count : 0;
     __syncthreads();
-    const int64_t out = static_cast<int64_t>(request) * path_length;
-    for (int i = threadIdx.x; i < path_length; i += kThreads) {
-        args.accept_index[out + i] = result.path[i];
-        args.out_token[out + i] = result.tokens[i];
+
+    bool good = count_is_good;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const int node = self + i * threads;
+        if (node < live) {
+            tree.token[node] = token[i];
+            tree.predict[node] = predict[i];
+            const int32_t at_child = take_link(child[i], node, live, tree.reach, ~node);
+            const int32_t at_sibling = take_link(sibling[i], node, live, tree.reach, node);
+            good = good && at_child == kUnreached && at_sibling == kUnreached;
+        }
+    }
+    const bool malformed = __syncthreads_or(!good);
+    if (malformed || count == 0) {
+        refuse(args, request, malformed);
+        return;  // the whole block
+    }
+
+    // Elders have smaller slots, so no chain is a circle. After round r a node knows its elder 2^r away.
+    int32_t reach[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        const int node = self + i * threads;
+        reach[i] = node < live ? tree.reach[node] : kUnreached;
+    }
+    int32_t* from = tree.reach;
+    int32_t* to = tree.reach + tree.nodes;
+    while (true) {
+        bool open = false;
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const int node = self + i * threads;
+            reach[i] = reach[i] >= 0 ? from[reach[i]] : reach[i];
+            open = open || reach[i] >= 0;
+            if (node < live) {
+                to[node] = reach[i];
+            }
+        }
+        int32_t* read = from;
+        from = to;
+        to = read;
+        if (!__syncthreads_or(open)) {
+            break;
+        }
+    }
+
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        if (reach[i] != kUnreached) {  // so the node is live
+            const int parent = ~reach[i];
+            if (token[i] != kNone && token[i] == tree.predict[parent]) {
+                atomicMin(&tree.match[parent], self + i * threads);
+            }
+        }
+    }
+    __syncthreads();
+    if (self < kWarp) {
+        walk(args, tree, {stops, args.stop_token, args.T}, request, limit);
     }
 }
 
@@ -170,7 +243,12 @@ extern "C" int32_t ddtree_tree_accept(const ddtree_tree_accept_args* args, void*
     if (args->B == 0) {
         return DDTREE_OK;
     }
-    const size_t tree_bytes = 4 * sizeof(int32_t) * args->N;
-    return launch_status(LAUNCH(tree_accept_kernel, dim3(args->B), dim3(kThreads), tree_bytes,
-                                static_cast<cudaStream_t>(stream), *args));
+    const dim3 blocks(args->B);
+    const auto threads_for = [&](int each) { return dim3(kWarp * ceil_div(ceil_div(args->N, each), kWarp)); };
+    const int bytes = Tree::bytes(args->N);
+    const cudaStream_t on = static_cast<cudaStream_t>(stream);
+    return launch_status(
+        args->N <= kOneEach
+            ? LAUNCH_DEPENDENT(tree_accept_kernel<1>, blocks, threads_for(1), bytes, on, *args)
+            : LAUNCH_DEPENDENT(tree_accept_kernel<2>, blocks, threads_for(2), bytes, on, *args));
 }

@@ -1,101 +1,144 @@
 // tree_build: the best-first draft tree of each request, from its sorted candidates per depth.
 //
-// One block per request. All threads check the rows, the first warp grows the tree (frontier.cuh), all
-// threads write the outputs. Every slot of every output is written.
+// One block per request: check the rows (tree_rows.cuh), find a score that `budget` candidates reach
+// (tree_threshold.cuh), take all candidates that reach it (tree_levels.cuh), order them (tree_order.cuh),
+// write the outputs (tree_outputs.cuh). Where too many candidates reach it, a better one is taken from those
+// found; where too many tie with the last node, the ties are spelled out (tree_ties.cuh). Every slot of every
+// output is written. For large trees several blocks do all of this and share the outputs.
 #include "checks.cuh"
-#include "frontier.cuh"
+#include "tree_hard.cuh"
+#include "tree_outputs.cuh"
+#include "tree_threshold.cuh"
 
 namespace ddtree {
 namespace {
 
-constexpr int kThreads = 128;
+// A block, by the budget.
+constexpr int kTinyBudget = 32;
+constexpr int kSmallBudget = 128;  // up to here one warp takes the levels
+constexpr int kMediumBudget = 512;
+constexpr int kTinyThreads = 64;
+constexpr int kSmallThreads = 256;
+constexpr int kMediumThreads = 512;
+constexpr int kLargeThreads = 1024;
 
-// This thread's share of the L x K entries: is each of them a number <= 0, and no row rising?
-// -inf may stand at the end of a row only, which "not rising" says as well.
-__device__ bool share_is_valid(const Rows& rows) {
-    bool valid = true;
-    const int entries = rows.depths * rows.candidates;
-    for (int i = threadIdx.x; i < entries; i += kThreads) {
-        const float value = rows.logprob[i];
-        const bool rises = i % rows.candidates != 0 && value > rows.logprob[i - 1];
-        valid = valid && value <= 0.0f && !rises;  // NaN fails value <= 0
-    }
-    return valid;
+constexpr int kShares = 2;                  // blocks that share the outputs of a large tree
+constexpr int kSharedBatch = 16;            // in batches up to this one
+constexpr int kSharedRowBytes = 64 * 1024;  // larger rows stay in global memory
+constexpr int kOwnTileBytes = 8 * 1024;     // a smaller mask has memory of its own, cleared early
+
+// Dynamic shared memory of a block, in bytes from its start: nodes, mask tile, then what the search needs.
+// A large tile lies over the search's memory, which is free by then.
+struct Layout {
+    SearchLayout search;
+    int threads;
+    int shares;      // blocks of a request
+    int share;       // node slots that each of them writes
+    int kept;        // ranks that can enter a tree
+    int comb_ranks;  // ranks that are counted by magnitude
+    int tile;
+    int tile_rows;
+    int count;
+    int rows;
+    int bytes;
+    bool own_tile;
+};
+
+int aligned(int bytes) {
+    return ceil_div(bytes, 16) * 16;
 }
 
-__device__ void write_nodes(const ddtree_tree_build_args& args, const Search& s, int request, int live) {
-    const int64_t first = static_cast<int64_t>(request) * args.N;
-    const int32_t* tokens = args.topk_token + static_cast<int64_t>(request) * args.L * args.K;
-    const int32_t prefix = args.prefix_len[request];
-    for (int node = threadIdx.x; node < args.N; node += kThreads) {
-        int32_t token = kNone, parent = kNone, depth = kNone, position = kNone;
-        int32_t child = kNone, sibling = kNone;
-        if (node < live) {
-            parent = s.node_parent[node];
-            depth = s.node_depth[node];
-            token = node == 0 ? args.root_token[request] : tokens[(depth - 1) * args.K + s.node_rank[node]];
-            position = prefix + depth;
-            child = s.first_child[node];
-            sibling = s.next_sibling[node];
-        }
-        args.node_token[first + node] = token;
-        args.node_parent[first + node] = parent;
-        args.node_depth[first + node] = depth;
-        args.position[first + node] = position;
-        args.next_token[first + node] = child;
-        args.next_sibling[first + node] = sibling;
+Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whole_tile) {
+    Layout l = {};
+    const int budget = args.budget;
+    l.threads = budget <= kTinyBudget     ? kTinyThreads
+                : budget <= kSmallBudget  ? kSmallThreads
+                : budget <= kMediumBudget ? kMediumThreads
+                                          : kLargeThreads;
+    l.shares = budget > kMediumBudget && args.B <= kSharedBatch ? kShares : 1;
+    l.share = ceil_div(args.N, l.shares);
+    l.kept = min(max(budget, 1), args.K);
+    l.comb_ranks = min(l.kept, max(kWarp, 2 * ceil_div(budget, args.L)));
+    const int capacity = min(max(4 * budget, 256), kItems * l.threads);
+    const int row_bytes = args.W * static_cast<int>(sizeof(uint32_t));
+    l.tile = aligned(Nodes::bytes(args.N));
+    l.own_tile = l.share * row_bytes <= kOwnTileBytes;
+    l.search.capacity = capacity;
+    l.search.found = l.tile + (l.own_tile ? aligned(l.share * row_bytes) : 0);
+    l.search.order = l.search.found + aligned(max(Candidates::bytes(capacity), Search::bytes(args.N)));
+    l.count = l.search.order + aligned(OrderMemory::bytes(capacity, l.threads));
+    l.rows = l.count + aligned(CountMemory::words(args.L) * static_cast<int>(sizeof(int32_t)));
+    l.bytes = l.rows + (rows_shared ? args.L * l.kept * static_cast<int>(sizeof(float)) : 0);
+    l.tile_rows = l.share;
+    if (!l.own_tile) {
+        l.bytes = max(l.bytes, l.tile + aligned((whole_tile ? l.share : kMaxDepth) * row_bytes));
+        l.tile_rows = min((l.bytes - l.tile) / 16 * 16 / row_bytes, l.share);
     }
+    return l;
 }
 
-// Sets the bits of each live node and its ancestors in mask rows that hold 0. Ancestors come in falling
-// order, so each word is finished before the next one is begun.
-__device__ void write_mask_bits(uint32_t* mask, int words, const Search& s, int live) {
-    for (int node = threadIdx.x; node < live; node += kThreads) {
-        uint32_t* row = mask + node * words;
-        int word = node / 32;
-        uint32_t bits = 0;
-        for (int seen = node; seen != kNone; seen = s.node_parent[seen]) {
-            if (seen / 32 != word) {
-                row[word] = bits;
-                word = seen / 32;
-                bits = 0;
-            }
-            bits |= 1u << (seen % 32);
-        }
-        row[word] = bits;
-    }
-}
-
-__global__ void __launch_bounds__(kThreads) tree_build_kernel(const ddtree_tree_build_args args) {
+template <int kThreads, bool kOneWarp, bool kRowsShared>
+__global__ void __launch_bounds__(kThreads, 1)
+    tree_build_kernel(const ddtree_tree_build_args args, const Layout layout) {
     DYN_SMEM(unsigned char, memory);
-    SHARED(int, grown, 1);
-    const int request = blockIdx.x;
-    const Rows rows = {args.topk_logprob + static_cast<int64_t>(request) * args.L * args.K, args.L, args.K};
-    const Search search(memory, args.N);
+    SHARED(int32_t, warp_total, 2 * kWarp);
+    SHARED(int32_t, words, kMaxDepth + 3);
+    const int request = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
+    const int share = blockIdx.x - request * layout.shares;
+    const Nodes nodes(memory, args.N);
+    const Candidates found(memory + layout.search.found, layout.search.capacity);
+    const OrderMemory order(memory + layout.search.order, layout.search.capacity);
+    const CountMemory counting(memory + layout.count, args.L);
+    uint32_t* tile = reinterpret_cast<uint32_t*>(memory + layout.tile);
+    grid_dependency_wait();
+    grid_dependency_release();
 
-    const bool active = args.root_token[request] != kNone;  // an inactive request's rows do not matter
-    const bool bad = __syncthreads_or(active && !share_is_valid(rows));
-    if (threadIdx.x < kWarp) {
-        const int count = grow_tree(search, rows, args.N, active && !bad ? args.budget : 0);
-        if (threadIdx.x == 0) {
-            grown[0] = count;
+    const float* source = args.topk_logprob + static_cast<int64_t>(request) * args.L * args.K;
+    float* copy = reinterpret_cast<float*>(memory + layout.rows);
+    const int32_t root = args.root_token[request];
+    const int32_t prefix = args.prefix_len[request];
+    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, [&] {
+        nodes.clear(args.N);
+        order.clear();
+        counting.clear();
+        if (layout.own_tile) {
+            clear_words(tile, layout.tile_rows * args.W);
+        }
+    });
+    const bool active = root != kNone;  // an inactive request's rows do not matter
+    const bool bad = __syncthreads_or(active && !valid);
+    const Rows rows = {kRowsShared ? copy : source, args.L, layout.kept, kRowsShared ? layout.kept : args.K};
+
+    int live = active;
+    if (active && !bad && args.budget > 0) {
+        const Threshold threshold =
+            find_threshold<kThreads>(counting, rows, args.budget, layout.comb_ranks, layout.search.capacity);
+        const Team<kOneWarp> team = {warp_total};
+        int count = 0;
+        if (!kOneWarp || threadIdx.x < kWarp) {
+            count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);
+        }
+        if (kOneWarp) {
+            if (threadIdx.x == 0) {
+                words[0] = count;
+            }
+            __syncthreads();
+            count = words[0];
+        }
+        if (count != kOverflow) {
+            number_nodes(order, {warp_total}, found, nodes, count, args.budget, threshold.lowest);
+            live = 1 + min(count, args.budget);
+        } else {
+            live = build_hard(layout.search, rows, args.N, threshold, warp_total, words);
         }
     }
-    __syncthreads();
 
-    const int live = active ? grown[0] : 0;
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0 && share == 0) {
         args.node_count[request] = live;
         args.tree_status[request] = bad;
     }
-    write_nodes(args, search, request, live);
-
-    uint32_t* mask = args.tree_mask + static_cast<int64_t>(request) * args.N * args.W;
-    for (int i = threadIdx.x; i < args.N * args.W; i += kThreads) {
-        mask[i] = 0;
-    }
-    __syncthreads();  // the words of a row are cleared by many threads, its bits are set by one
-    write_mask_bits(mask, args.W, search, live);
+    const Slots slots = {share * layout.share, min((share + 1) * layout.share, args.N)};
+    write_tree(args, nodes, request, slots, live, root, prefix, tile, layout.tile_rows, layout.own_tile);
 }
 
 bool valid(const ddtree_tree_build_args* args) {
@@ -106,6 +149,32 @@ bool valid(const ddtree_tree_build_args* args) {
                    args->node_token, args->node_parent, args->node_depth, args->position,
                    args->next_token, args->next_sibling, args->tree_mask, args->node_count,
                    args->tree_status);
+}
+
+template <int kThreads, bool kOneWarp, bool kRowsShared>
+cudaError_t launch(const ddtree_tree_build_args& args, bool whole_tile, cudaStream_t stream) {
+    const Layout layout = layout_of(args, kRowsShared, whole_tile);
+    return LAUNCH_DEPENDENT((tree_build_kernel<kThreads, kOneWarp, kRowsShared>), dim3(args.B * layout.shares),
+                            dim3(layout.threads), layout.bytes, stream, args, layout);
+}
+
+template <int kThreads>
+cudaError_t launch_large(const ddtree_tree_build_args& args, cudaStream_t stream) {
+    if (args.L * min(args.budget, args.K) * static_cast<int>(sizeof(float)) <= kSharedRowBytes) {
+        const cudaError_t error = launch<kThreads, false, true>(args, true, stream);
+        if (error != cudaErrorInvalidValue) {
+            return error;
+        }
+        // The device has less shared memory than this block wants.
+    }
+    return launch<kThreads, false, false>(args, false, stream);
+}
+
+cudaError_t launch(const ddtree_tree_build_args& args, cudaStream_t stream) {
+    return args.budget <= kTinyBudget     ? launch<kTinyThreads, true, true>(args, true, stream)
+           : args.budget <= kSmallBudget  ? launch<kSmallThreads, true, true>(args, true, stream)
+           : args.budget <= kMediumBudget ? launch_large<kMediumThreads>(args, stream)
+                                          : launch_large<kLargeThreads>(args, stream);
 }
 
 }  // namespace
@@ -119,6 +188,5 @@ extern "C" int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void*, 
     if (args->B == 0) {
         return DDTREE_OK;
     }
-    return launch_status(LAUNCH(tree_build_kernel, dim3(args->B), dim3(kThreads), Search::bytes(args->N),
-                                static_cast<cudaStream_t>(stream), *args));
+    return launch_status(launch(*args, static_cast<cudaStream_t>(stream)));
 }

@@ -112,8 +112,8 @@ class Problem:
         if hostile:
             for request in range(batch):
                 self.q[request, int(self.count[request]) :] = float("nan")
-                flat = torch.from_numpy(self._flat(request, int(self.prefix[request]) + int(self.count[request]),
-                                                   self.pages * page)).cuda()  # fmt: skip
+                first_unused = int(self.prefix[request]) + int(self.count[request])
+                flat = torch.from_numpy(self._flat(request, first_unused, self.pages * page)).cuda()
                 self.kv.view(-1, WIDTH)[flat] = float("nan")
         self.out = torch.empty(batch, self.slots, shape.heads, LATENT, device="cuda", dtype=torch.bfloat16)
         self.lse = torch.empty(batch, self.slots, shape.heads, device="cuda")
@@ -128,9 +128,10 @@ class Problem:
         shape, pool = self.shape, self.kv if kv is None else kv
         base = pool.data_ptr()
         values = {
-            "struct_bytes": ctypes.sizeof(Args), "q": self.q.data_ptr(), "key": base, "rope": base + 2 * LATENT,
-            "value": base, "block_table": self.block_table.data_ptr(), "prefix_len": self.prefix_len.data_ptr(),
-            "node_count": self.node_count.data_ptr(), "tree_mask": self.tree_mask.data_ptr(),
+            "struct_bytes": ctypes.sizeof(Args), "q": self.q.data_ptr(), "key": base,
+            "rope": base + 2 * LATENT, "value": base, "block_table": self.block_table.data_ptr(),
+            "prefix_len": self.prefix_len.data_ptr(), "node_count": self.node_count.data_ptr(),
+            "tree_mask": self.tree_mask.data_ptr(),
             "out": self.out.data_ptr(), "lse": self.lse.data_ptr(), "B": shape.batch, "N": self.slots,
             "W": (self.slots + 31) // 32, "Hq": shape.heads, "Hkv": 1, "Dk": WIDTH, "Dr": ROPE, "Dv": LATENT,
             "G": pool.shape[0], "S": shape.page, "M": self.pages, "scale": SCALE,
@@ -140,7 +141,7 @@ class Problem:
         return Args(**values)
 
     def worst(self, out: torch.Tensor, lse: torch.Tensor | None, sampled: int = 64) -> float:
-        """Largest error of sampled rows as a share of the contract's allowance; inf if a row is wrong outright."""
+        """Largest error of sampled rows as a share of the contract's allowance; inf where it has none."""
         rng = np.random.default_rng(7)
         worst = 0.0
         for request in range(self.shape.batch):
@@ -185,7 +186,8 @@ class Library:
         self.handle = ctypes.CDLL(path)
         self.handle.ddtree_verify_attn_config_bytes.restype = ctypes.c_uint64
         self.handle.ddtree_verify_attn_config.argtypes = [
-            ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p,
+            ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32,
+            ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p,
         ]  # fmt: skip
 
     def bind(

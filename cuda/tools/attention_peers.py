@@ -29,7 +29,8 @@ class FlashInfer:
         starts = torch.arange(shape.batch + 1, dtype=torch.int32, device="cuda") * pages
         indices = problem.block_table[:, :pages].reshape(-1).contiguous()
         lengths = torch.full((shape.batch,), length, dtype=torch.int32, device="cuda")
-        self.wrapper.plan(tokens, starts, indices, lengths, shape.heads, LATENT, problem.q.shape[-1] - LATENT, page,
+        rope = problem.q.shape[-1] - LATENT
+        self.wrapper.plan(tokens, starts, indices, lengths, shape.heads, LATENT, rope, page,
                           causal, SCALE, torch.bfloat16, torch.bfloat16)  # fmt: skip
         flat = problem.q.reshape(-1, shape.heads, problem.q.shape[-1])
         self.q_nope = flat[..., :LATENT].contiguous()

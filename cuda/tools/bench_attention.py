@@ -99,6 +99,7 @@ class Bound:
         self.workspace = library.workspace(problem.args(), config, shares)
 
     def __call__(self, pool: torch.Tensor) -> Callable[[], None]:
+        """One call on `pool`."""
         return self.library.bind(self.problem.args(pool), self.config, self.shares, self.workspace)
 
 

@@ -28,7 +28,7 @@ MAX_SHOWN = 60
 @click.option("--case", "cases", multiple=True, help="Only cases with this id; * and ? match (repeatable).")
 @click.option("--samples", type=click.IntRange(min=5), default=BenchOptions.samples, show_default=True,
               help="Samples of each series; 30 or more on a device.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=BenchOptions.timeout,
+@click.option("--timeout", type=click.FloatRange(0, 86_400, min_open=True), default=BenchOptions.timeout,
               show_default=True, help="Seconds for one request to the worker.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path, file_okay=False),
               help="Folder of the reports [default: reports/bench-TARGET-SUITE].")  # fmt: skip

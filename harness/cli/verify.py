@@ -24,7 +24,7 @@ from harness.runner.verification import VerifyOptions, verify
 @click.option("--require", type=click.Choice(list(KERNELS)), multiple=True,
               help="Fail unless a case of this kernel passes, selected or not (repeatable).")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(min=2), default=2, show_default=True, help="Runs of each case.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
+@click.option("--timeout", type=click.FloatRange(0, 86_400, min_open=True), default=60.0, show_default=True,
               help="Seconds for all runs of a case.")  # fmt: skip
 @click.option("--order", help="Thread order of an emulated target: forward, reverse or random:SEED "
               "[default: forward, then reverse].")  # fmt: skip

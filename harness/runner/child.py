@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -100,20 +101,17 @@ class Child:
 
     def kill(self) -> None:
         """End the process and everything it started, now."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
         """Let the worker end; kill it where it does not."""
         for fd in (self._work, self._result):
             os.close(fd)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=END_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        self.kill()  # also what a target started and left behind
         os.close(self._log_fd)
 
     def _greet(self, target: str, options: Options) -> Hello:
@@ -157,8 +155,9 @@ class Child:
             self.kill()
             return Death(Outcome.CRASH, "the worker closed its channel and was killed" + self._tail())
         if code < 0:
-            return Death(Outcome.CRASH, f"killed by {signal.Signals(-code).name}" + self._tail())
-        return Death(Outcome.CRASH, f"the worker exited with code {code}" + self._tail())
+            return Death(Outcome.CRASH, f"killed by {_signal_name(-code)}" + self._tail())
+        who = "the target ended its process" if code == 0 else "the worker exited"
+        return Death(Outcome.CRASH, f"{who} with code {code}" + self._tail())
 
     def _drain(self) -> None:
         """Take in what the worker wrote so far."""
@@ -184,6 +183,13 @@ class Child:
             write()
         except OSError:
             return
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
 
 
 def _environment(target: str) -> dict[str, str]:

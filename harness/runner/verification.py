@@ -22,7 +22,7 @@ from harness.results import CaseResult, Environment, Outcome, Results, RunInfo, 
 from harness.runner.child import Death, Hello
 from harness.runner.commands import Commands
 from harness.runner.conclusion import failures
-from harness.runner.environment import cores, machine_facts
+from harness.runner.environment import built_not_run, cores, machine_facts
 from harness.runner.gpu_lock import alone_on_gpu
 from harness.runner.naming import relative
 from harness.runner.options import VerifyOptions
@@ -215,6 +215,9 @@ class _Run:
         notes += [f"{note} ({count} cases)" for note, count in sorted(self._notes.items())]
         if hello.info.kind == "library" and "ATTN_LSE" not in hello.info.capabilities:
             notes.append("lse was not compared: the target does not declare ATTN_LSE")
+        elsewhere = built_not_run(hello.info.description, hello.facts.get("compute capability", ""))
+        if elsewhere and hello.info.memory == "device":
+            notes.append(f"built, not run: {', '.join(elsewhere)}")
         return tuple(notes)
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
+from harness.observation import Observation
 from harness.replay import replay
 from harness.runner import wire
 from harness.targets import Options, Target, open_target
@@ -26,18 +27,24 @@ def main(incoming: int, outgoing: int) -> None:
         os.set_inheritable(fd, False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     target = _opened(incoming, outgoing)
+    process = os.getpid()
     while target is not None:
         try:
             message, payload = wire.receive(incoming)
         except wire.EndOfStream:
             return
         job, repeat = wire.read_job(message, payload)
+        seen: Observation | Exception
         try:
             seen = replay(target, job, repeat)
         except Exception as error:
-            _report(outgoing, error)
-            continue
-        wire.send_observation(outgoing, seen)
+            seen = error
+        if os.getpid() != process:
+            os._exit(0)  # a target forked and came back twice; one answer is enough
+        if isinstance(seen, Exception):
+            _report(outgoing, seen)
+        else:
+            wire.send_observation(outgoing, seen)
 
 
 def _opened(incoming: int, outgoing: int) -> Target | None:

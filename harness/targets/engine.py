@@ -13,6 +13,8 @@ from harness.observation import DECLARED, Round, Status
 from harness.targets.emulator import Emulator
 from harness.targets.library import Library
 
+MAX_WORKSPACE = 1 << 36  # bytes
+
 
 class Refused(Exception):
     """A call outside the kernels returned a status other than OK."""
@@ -20,6 +22,13 @@ class Refused(Exception):
     def __init__(self, what: str, status: int) -> None:
         super().__init__(f"{what} returned {status_text(status)}")
         self.what, self.status = what, status
+
+
+class Greedy(Refused):
+    """A workspace that no machine has."""
+
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, message)
 
 
 class Watched(Protocol):
@@ -54,6 +63,8 @@ class Engine:
         status, nbytes = self.library.workspace_bytes(kernel, args)
         if status != OK:
             raise Refused("ddtree_workspace_bytes", status)
+        if nbytes > MAX_WORKSPACE:
+            raise Greedy(f"ddtree_workspace_bytes asks for {nbytes} bytes, more than {MAX_WORKSPACE}")
         arena = Arena(self.space, {"workspace": nbytes}, round_index)
         arena.fill("workspace", poison_of(round_index))
         return Workspace(arena, nbytes)
@@ -89,6 +100,8 @@ class Engine:
 
     def refused_round(self, refused: Refused) -> Round:
         """The round of a call that never came to the kernel."""
+        if isinstance(refused, Greedy):
+            return Round("failed", str(refused))
         state, message = self.verdict(refused.status, refused.what)
         return Round(state, message)
 

@@ -17,6 +17,7 @@ from harness.results import TargetInfo
 from harness.shapes import outputs_of, values_of
 from harness.targets.base import Identity, Options, Refusal
 
+MAX_OUTPUT = 1 << 34  # bytes of one output; a larger one can only be a mistake
 _KERNEL_CAPABILITIES = {
     "tree_build": ("TREE_BUILD",),
     "verify_attn": ("ATTN_MLA", "ATTN_GQA", "ATTN_LSE"),
@@ -35,12 +36,9 @@ def open_python(name: str, options: Options) -> PythonTarget:
     module_name, _, attribute = name.partition(":")
     try:
         made = getattr(importlib.import_module(module_name), attribute)()
-    except Exception as error:
+        return PythonTarget(name, "python", made)
+    except (Exception, SystemExit) as error:
         raise UsageProblem(f"target {name}: {type(error).__name__}: {error}") from error
-    return PythonTarget(name, "python", made)
-
-
-MAX_OUTPUT = 1 << 34  # bytes of one output; a larger one can only be a mistake
 
 
 class Reference:

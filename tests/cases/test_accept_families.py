@@ -44,7 +44,7 @@ def test_preconditions() -> None:
         given, out = inputs(case), expected(case)
         batch, nodes = given["node_token"].shape
         assert nodes <= 1025 and 1 <= int(case.scalars["depth_limit"]) <= 32
-        assert (given["stop_token"] >= 0).all() and (given["token_limit"] >= 0).all()
+        assert (given["stop_token"] >= -1).all() and (given["token_limit"] >= 0).all()
         for b in range(batch):
             count = int(given["node_count"][b])
             good = 0 <= count <= nodes and good_links(given["next_token"][b], given["next_sibling"][b], count)

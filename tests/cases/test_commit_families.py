@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from built import cases, exclusive_slots, expected, families, inputs, parameter
+from built import cases, exclusive_slots, expected, inputs, parameter
 
 from harness.case import AnyArray, Case, Recipe
 from harness.cases.paging import rows
-from harness.draw import Draw
 
 Mover = Callable[[AnyArray, AnyArray, AnyArray], None]  # pool [Y,rows,R] in place, target rows, source rows
 
@@ -111,18 +110,6 @@ def test_batches_sleep_where_they_say() -> None:
 def test_sizes() -> None:
     pools = [case.inputs["kv"] for case in cases("kv_commit")]
     shapes = [pool.shape for pool in pools if isinstance(pool, Recipe)]
-    assert max(shape[0] for shape in shapes) == 61
-    assert {shape[3] for shape in shapes} >= {1, 2, 3, 16, 24, 1152}
+    assert max(shape[0] for shape in shapes) == 80
+    assert {shape[3] for shape in shapes} >= {1, 2, 3, 16, 24, 1152, 8200}
     assert np.median([np.prod(shape) for shape in shapes]) <= 2**16
-
-
-def test_far_pool_lies_past_2_31_bytes() -> None:
-    (far,) = [f for f in families("kv_commit") if f.name == "far"]
-    assert not list(far.plan("standard"))
-    (params,) = far.plan("full")
-    draft = far.make(params, Draw(1))
-    assert draft is not None and draft.flags == ("far_pool",)
-    pool, table = draft.inputs["kv"], draft.inputs["block_table"]
-    assert isinstance(pool, Recipe) and isinstance(table, np.ndarray)
-    page_bytes = pool.shape[2] * pool.shape[3]
-    assert int(table[0, 0]) * page_bytes > 2**31 and int(table[1, 0]) == 0

@@ -47,7 +47,7 @@ def spoiled(results: Results) -> str:
         ("Sleeps", "TIMEOUT", "within 2 s"),
         ("ClosesOutput", "TIMEOUT", "within 2 s"),
         ("Aborts", "CRASH", "SIGABRT"),
-        ("Exits", "CRASH", "exited with code 0"),
+        ("Exits", "CRASH", "ended its process with code 0"),
         ("Raises", "WRONG_VALUES", "RuntimeError: no such luck"),
         ("Refuses", "UNSUPPORTED", "eight is too many"),
     ],

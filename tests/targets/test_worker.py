@@ -130,7 +130,7 @@ def test_a_child_answers_dies_and_is_replaced() -> None:
         assert seen.rounds[1] == {}
         spoiled = tree_case(HIT)
         child.send(Job(spoiled.kernel, spoiled.inputs, spoiled.scalars), 2)
-        assert child.result(30.0) == Death(Outcome.CRASH, "the worker exited with code 0")
+        assert child.result(30.0) == Death(Outcome.CRASH, "the target ended its process with code 0")
         child.send(Job(case.kernel, case.inputs, case.scalars), 2)  # a pipe without a reader
         assert isinstance(child.result(30.0), Death)
     finally:

@@ -101,12 +101,9 @@ int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int sh
     problem.latent_slot = static_cast<int32_t>(args.key_slot_stride * 2);
     problem.rope_page = static_cast<int32_t>((split ? args.rope_page_stride : args.key_page_stride) * 2);
     problem.rope_slot = static_cast<int32_t>((split ? args.rope_slot_stride : args.key_slot_stride) * 2);
-    problem.page_shift = 0;
-    while ((1 << problem.page_shift) < args.S) {
-        ++problem.page_shift;
-    }
-    problem.page_magic = static_cast<uint32_t>(
-        ((static_cast<uint64_t>(1 << problem.page_shift) - args.S) << 32) / args.S + 1);
+    const layout::PageDivisor divisor = layout::page_divisor(args.S);
+    problem.page_magic = divisor.magic;
+    problem.page_shift = divisor.shift;
     problem.B = args.B;
     problem.N = args.N;
     problem.W = args.W;

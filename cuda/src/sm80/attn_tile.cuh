@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "attn_layout.h"
 #include "attn_plan.h"
 
 namespace ddtree {
@@ -17,19 +18,17 @@ namespace mma {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
+static_assert(kThreads == layout::kThreads, "");
 constexpr int kColumns = 576;
 constexpr int kValueColumns = 512;
-constexpr int kPlaneRow = 128;  // bytes of a row in a plane
+using layout::kPlaneRow;
 constexpr int kPlanes = kColumns * 2 / kPlaneRow;
 constexpr int kValuePlanes = kValueColumns * 2 / kPlaneRow;
 static_assert(kValuePlanes == kWarps, "one warp for each plane of the value");
 constexpr int kMostTailNodes = 1025;
 constexpr int kMostMaskWords = (kMostTailNodes + 31) / 32;
 
-// Offset of 16-byte chunk `chunk` (0..7) of row `row` in a plane.
-__host__ __device__ constexpr int chunk_offset(int row, int chunk) {
-    return row * kPlaneRow + ((chunk ^ (row & 7)) << 4);
-}
+using layout::chunk_offset;
 
 template <int kRows_, int kKeys_, int kRowWarps_, int kKeyWarps_, int kDepthWarps_, int kHeldPlanes_, int kStageCount_>
 struct Tile {
@@ -57,10 +56,7 @@ struct Tile {
     static_assert(kDepthWarps == 2 || kDepthWarps == 4, "");
     static_assert(kCopyRows * kPlanes == kSteps, "one copy of a thread in each step of the scores");
 
-    // First of the 32 fragments of a record with rows 16 block .. and columns 8 group ..
-    static __device__ int fragment(int block, int group) {
-        return (block * 8 + group % 8) * kThreads + group / 8 * 32;
-    }
+    static __device__ int fragment(int block, int group) { return layout::mma_fragment(block, group); }
 
     // Offsets in shared memory.
     static constexpr int kQueryPlaneBytes = kRows * kPlaneRow;

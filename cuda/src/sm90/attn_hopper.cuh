@@ -25,10 +25,7 @@ struct HopperTile {
     static constexpr int kKept = 4;     // blocks of 8 keys of a thread's scores
     static constexpr int kSharers = 2;  // warpgroups
 
-    // First of the 32 fragments of a record with rows 16 block .. and columns 8 group ..
-    static __device__ int fragment(int block, int group) {
-        return group % 32 * kThreads + group / 32 * 128 + block * 32;
-    }
+    static __device__ int fragment(int block, int group) { return layout::wgmma_fragment(block, group); }
 
     static constexpr int kQueryPlaneBytes = kRows * kPlaneRow;
     static constexpr int kKeyPlaneBytes = kKeys * kPlaneRow;

@@ -1,0 +1,232 @@
+// Counts the candidates of tree_build by cost, in kCostBins bins of one width.
+//
+// The cost of a candidate is minus its score: the costs of rank 0 down to its depth, plus, per depth, the
+// excess of its rank over rank 0. Excesses are rounded up to whole bins and rank-0 costs are rounded up once
+// per prefix, so a candidate never costs more than its bin says. The candidates of depth d per bin follow
+// from those of depth d-1 by adding row d's bins (a convolution). Two halves of a large block count at once:
+// one the upper half of the depths, one the paths through the lower half, which are joined in the end.
+#pragma once
+
+#include "tree_rows.cuh"
+
+namespace ddtree {
+
+constexpr int kCostBins = 64;
+constexpr int kBatch = 4;       // runs that one thread takes at once
+constexpr int kCountEnough = kMaxCandidates;  // counts are capped here: no budget is larger
+constexpr int kMagnitudes = 256;
+
+// How the threads of a block share the counting: kSides halves of the depths, kParts threads per bin.
+template <int kThreads>
+struct CountShape {
+    static constexpr int kSides = kThreads >= 2 * 2 * kCostBins ? 2 : 1;
+    static constexpr int kParts = kThreads >= 2 * 4 * kCostBins ? 4 : kThreads >= 2 * 2 * kCostBins ? 2 : 1;
+    static constexpr int kSide = kCostBins * kParts;  // threads of a side
+    static constexpr int kRuns = kCostBins / kParts;  // room for runs per part
+};
+
+// Shared memory of the counting. A run is a bin that some ranks of a row fall into.
+struct CountMemory {
+    uint32_t* offset;     // [L, kParts, kRuns]: byte offset of the run's bin. Parts take runs in turn.
+    uint32_t* entries;    // [L, kParts, kRuns]: ranks in it; batches are filled up with runs of none
+    int32_t* batches;     // [L]: per part
+    int32_t* magnitudes;  // [kMagnitudes]
+    int32_t* ways;        // [2 sides, 2, 2 * kCostBins]: candidates per bin, with kCostBins zeros in front
+    int32_t* totals;      // [2 sides, kCostBins]: over all depths of the side
+
+    __host__ __device__ static int words(int depths) {
+        return depths * (2 * kCostBins + 1) + kMagnitudes + 10 * kCostBins;
+    }
+    __device__ CountMemory(unsigned char* memory, int depths) {
+        magnitudes = reinterpret_cast<int32_t*>(memory);
+        ways = magnitudes + kMagnitudes;
+        totals = ways + 8 * kCostBins;
+        offset = reinterpret_cast<uint32_t*>(totals + 2 * kCostBins);
+        entries = offset + depths * kCostBins;
+        batches = reinterpret_cast<int32_t*>(entries + depths * kCostBins);
+    }
+    __device__ int32_t* ways_of(int side) const { return ways + side * 4 * kCostBins + kCostBins; }
+
+    // Before the barrier that precedes find_threshold.
+    __device__ void clear() const {
+        for (int i = threadIdx.x; i < (kMagnitudes + 10 * kCostBins) / 4; i += blockDim.x) {
+            reinterpret_cast<int4*>(magnitudes)[i] = make_int4(0, 0, 0, 0);  // ways and totals follow
+        }
+    }
+};
+
+// The first of 32 * kEach counts, kEach per lane in a row, up to which `wanted` are counted; 32 * kEach if
+// there are fewer. For whole warps; all lanes get the result.
+template <int kEach>
+__device__ __forceinline__ int first_reaching(const int32_t* counts, int wanted) {
+    const int lane = threadIdx.x % kWarp;
+    int count[kEach];
+    int sum = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        count[i] = counts[lane * kEach + i];
+        sum += count[i];
+    }
+    int upto = sum;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+        const int other = __shfl_up_sync(kFullWarp, upto, step);
+        upto += lane >= step ? other : 0;
+    }
+    int place = 0;  // of my counts that do not reach it
+    int seen = upto - sum;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+        seen += count[i];
+        place += seen < wanted;
+    }
+    const unsigned reached = __ballot_sync(kFullWarp, upto >= wanted);
+    const int owner = reached != 0 ? __ffs(static_cast<int>(reached)) - 1 : kWarp - 1;
+    const int found = __shfl_sync(kFullWarp, lane * kEach + place, owner);
+    return reached != 0 ? found : kWarp * kEach;
+}
+
+// Writes each row's runs, and the start of the counting. Returns the number of depths that have any; in all
+// threads.
+template <class Shape>
+__device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows& rows, float cost, float per_unit) {
+    constexpr int kPerBatch = Shape::kParts * kBatch;
+    const int lane = threadIdx.x % kWarp;
+    const int warps = blockDim.x / kWarp;
+    const float scaled = ceilf(cost * per_unit);
+    const int first = scaled < kCostBins ? static_cast<int>(scaled) : kCostBins;
+    const int above = __shfl_up_sync(kFullWarp, first, 1);
+    const int step = first - (lane > 0 ? above : 0);  // bins that rank 0 of my depth adds
+    const int depths = __popc(__ballot_sync(kFullWarp, lane < rows.depths && first < kCostBins));
+    if (threadIdx.x < kCostBins) {
+        memory.ways_of(0)[threadIdx.x] = threadIdx.x == 0;
+        memory.ways_of(1)[threadIdx.x] = threadIdx.x == 0;
+    }
+#pragma unroll 1
+    for (int depth = threadIdx.x / kWarp; depth < depths; depth += warps) {
+        const int offset = __shfl_sync(kFullWarp, step, depth);
+        const float* row = rows.row(depth + 1);
+        const float best = row[0];
+        const auto bin_of = [&](int rank) {
+            const float bins = rank < rows.candidates ? ceilf((best - row[rank]) * per_unit) : kCostBins;
+            return bins < kCostBins - offset ? offset + static_cast<int>(bins) : kCostBins;
+        };
+        const auto put = [&](int run, int bin, int entries) {
+            const int at = depth * kCostBins + run % Shape::kParts * Shape::kRuns + run / Shape::kParts;
+            memory.offset[at] = bin * sizeof(int32_t);
+            memory.entries[at] = entries;
+        };
+        int runs = 0;
+        int open = 0;  // entries since the last run ended
+        unsigned counted = kFullWarp;
+#pragma unroll 1
+        for (int start = 0; start < rows.candidates && counted == kFullWarp; start += kWarp) {
+            const int bin = bin_of(start + lane);
+            const bool ends = bin < kCostBins && bin_of(start + lane + 1) != bin;
+            const unsigned ended = __ballot_sync(kFullWarp, ends);
+            counted = __ballot_sync(kFullWarp, bin < kCostBins);
+            const unsigned before = ended & low_bits(lane);
+            if (ends) {
+                put(runs + __popc(before), bin,
+                    before != 0 ? lane + 1 - kWarp + __clz(static_cast<int>(before)) : lane + 1 + open);
+            }
+            runs += __popc(ended);
+            open = ended != 0 ? __clz(static_cast<int>(ended)) : open + kWarp;
+        }
+        const int batches = (runs + kPerBatch - 1) / kPerBatch;
+        if (runs + lane < batches * kPerBatch) {
+            put(runs + lane, 0, 0);
+        }
+        if (lane == 0) {
+            memory.batches[depth] = batches;
+        }
+    }
+    return depths;
+}
+
+// The first bin up to which `budget` candidates lie, kCostBins if there are fewer.
+template <class Shape>
+__device__ __forceinline__ int count_costs(const CountMemory& memory, int depths, int budget) {
+    const int self = static_cast<int>(threadIdx.x);
+    const int side = self / Shape::kSide;
+    const int bin = self % Shape::kSide / Shape::kParts;
+    const int part = self % Shape::kParts;
+    const int half = Shape::kSides == 2 ? (depths + 1) / 2 : depths;
+    const int begin = side == 0 ? 0 : half;
+    const int steps = side == 0 ? half : side < Shape::kSides ? depths - half : 0;
+    int32_t* ways = memory.ways_of(side < Shape::kSides ? side : 0) + bin;
+    const int runs = begin * kCostBins + part * Shape::kRuns;
+    const uint4* offset = reinterpret_cast<const uint4*>(memory.offset + runs);
+    const uint4* entries = reinterpret_cast<const uint4*>(memory.entries + runs);
+    uint4 at = {};
+    uint4 of = {};
+    int batches = 0;
+    if (steps > 0) {
+        at = offset[0];
+        of = entries[0];
+        batches = memory.batches[begin];
+    }
+    int total = 0;
+    int turn = 0;
+#pragma unroll 1
+    for (int step = 0; step < half; ++step) {
+        if (step < steps) {
+            const unsigned char* from = reinterpret_cast<const unsigned char*>(ways + turn);
+            const auto at_offset = [&](uint32_t bytes) { return *reinterpret_cast<const uint32_t*>(from - bytes); };
+            uint32_t sum = at_offset(at.x) * of.x + at_offset(at.y) * of.y + at_offset(at.z) * of.z +
+                           at_offset(at.w) * of.w;
+#pragma unroll 1
+            for (int i = 1; i < batches; ++i) {
+                at = offset[i];
+                of = entries[i];
+                sum += at_offset(at.x) * of.x + at_offset(at.y) * of.y + at_offset(at.z) * of.z +
+                       at_offset(at.w) * of.w;
+            }
+#pragma unroll
+            for (int lanes = 1; lanes < Shape::kParts; lanes *= 2) {
+                sum += __shfl_xor_sync(kFullWarp, sum, lanes);
+            }
+            sum = min(sum, static_cast<uint32_t>(kCountEnough));
+            total += sum;
+            turn ^= 2 * kCostBins;
+            if (part == 0) {
+                ways[turn] = sum;
+                memory.totals[side * kCostBins + bin] = total;
+            }
+            offset += kCostBins / kBatch;
+            entries += kCostBins / kBatch;
+            if (step + 1 < steps) {
+                at = offset[0];
+                of = entries[0];
+                batches = memory.batches[begin + step + 1];
+            }
+        }
+        __syncthreads();
+    }
+    if (depths > half) {
+        // Every candidate of depth `half`, with every path below it.
+        constexpr int kJoiners = Shape::kParts * 2;  // threads per bin
+        const int joined = self / kJoiners;
+        const int first = self % kJoiners * (kCostBins / kJoiners);
+        int sum = 0;
+        if (joined < kCostBins) {
+            const int32_t* from = memory.ways_of(0) + half % 2 * 2 * kCostBins + joined - first;
+            const int32_t* below = memory.totals + kCostBins + first;
+#pragma unroll 4
+            for (int i = 0; i < kCostBins / kJoiners; ++i) {
+                sum += from[-i] * below[i];
+            }
+#pragma unroll
+            for (int lanes = 1; lanes < kJoiners; lanes *= 2) {
+                sum += __shfl_xor_sync(kFullWarp, sum, lanes);
+            }
+            if (first == 0) {
+                memory.totals[joined] = min(memory.totals[joined] + sum, kMaxDepth * kCountEnough);
+            }
+        }
+        __syncthreads();
+    }
+    return depths > 0 ? first_reaching<kCostBins / kWarp>(memory.totals, budget) : kCostBins;
+}
+
+}  // namespace ddtree

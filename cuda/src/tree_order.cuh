@@ -1,0 +1,227 @@
+// Puts the candidates of tree_build into the contract's order: score descending, then rank tuples
+// ascending, a shorter prefix first. Then the best become nodes.
+//
+// A bin of scores holds few candidates, and bins are in order; so a candidate's number is where its bin
+// starts plus how many of its bin come before it. Any split into bins is right, as long as it is monotone.
+#pragma once
+
+#include "tree_levels.cuh"
+
+namespace ddtree {
+
+constexpr int kItems = 4;     // candidates per thread, at most
+constexpr int kBinsEach = 4;  // bins per thread
+constexpr int kFewCandidates = 160;  // up to here comparing all pairs is faster
+constexpr int kMostBins = kBinsEach * 1024;
+
+// The finished tree, by node number.
+struct Nodes {
+    uint32_t* place;  // packed: parent, rank, depth
+    Small* child;     // first child
+    Small* sibling;   // next child of the same parent
+
+    __host__ __device__ static int bytes(int nodes) {
+        return nodes * static_cast<int>(sizeof(uint32_t) + 2 * sizeof(Small));
+    }
+    __device__ Nodes(unsigned char* memory, int nodes)
+        : place(reinterpret_cast<uint32_t*>(memory)),
+          child(reinterpret_cast<Small*>(place + nodes)),
+          sibling(child + nodes) {}
+
+    // The root alone; no node has links.
+    __device__ void clear(int nodes) const {
+        for (int i = threadIdx.x; i < nodes; i += blockDim.x) {
+            child[i] = kNone;
+            sibling[i] = kNone;
+        }
+        if (threadIdx.x == 0) {
+            place[0] = pack(kNone, 0, 0);
+        }
+    }
+};
+
+struct OrderMemory {
+    int32_t* bin;      // [bins() + 1]: counts, then starts
+    long long* worst;  // cost in one bin, as bits
+    int32_t* chosen;   // that bin
+    uint32_t* where;   // [capacity]: bin of each candidate, and above it the place within
+    Small* placed;     // [capacity]: candidates by bin
+    Small* number;     // [capacity]: node number of each candidate, kNone for those left over
+
+    __host__ __device__ static int bytes(int capacity, int threads) {
+        return static_cast<int>(2 * sizeof(long long) + (kBinsEach * threads + 4) * sizeof(int32_t) +
+                                capacity * (sizeof(uint32_t) + 2 * sizeof(Small)));
+    }
+    __device__ OrderMemory(unsigned char* memory, int capacity)
+        : bin(reinterpret_cast<int32_t*>(memory)),
+          worst(reinterpret_cast<long long*>(bin + bins() + 4)),
+          chosen(reinterpret_cast<int32_t*>(worst + 1)),
+          where(reinterpret_cast<uint32_t*>(worst + 2)),
+          placed(reinterpret_cast<Small*>(where + capacity)),
+          number(placed + capacity) {}
+
+    __device__ static int bins() { return kBinsEach * static_cast<int>(blockDim.x); }
+    __device__ int bin_of(int item) const { return where[item] % kMostBins; }
+    __device__ int place_of(int item) const { return bin[bin_of(item)] + where[item] / kMostBins; }
+
+    // Before a barrier that precedes sort_into_bins.
+    __device__ void clear() const {
+        reinterpret_cast<int4*>(bin)[threadIdx.x] = make_int4(0, 0, 0, 0);
+        if (threadIdx.x == 0) {
+            *worst = 0;
+            *chosen = 0;
+        }
+    }
+};
+
+__device__ __forceinline__ double bins_per_unit(double best, double lowest) {
+    const double range = best - lowest;
+    return range > 1e-30 ? (OrderMemory::bins() - 1) / range : 0.0;
+}
+
+// Bins divide the scores from `best` down to `lowest`; others fall into the first or the last. A thread
+// looks after the candidates threadIdx.x + i * blockDim.x. For the whole block; the memory is clear.
+__device__ __forceinline__ void sort_into_bins(const OrderMemory& memory, const Team<false>& team,
+                                               const Candidates& found, int count, double best, double lowest) {
+    const int threads = static_cast<int>(blockDim.x);
+    const int self = static_cast<int>(threadIdx.x);
+    const int last_bin = OrderMemory::bins() - 1;
+    const double scale = bins_per_unit(best, lowest);
+#pragma unroll 1
+    for (int item = self; item < count; item += threads) {
+        const int bin = min(max(static_cast<int>((best - found.score[item]) * scale), 0), last_bin);
+        memory.where[item] = bin + kMostBins * static_cast<uint32_t>(atomicAdd(&memory.bin[bin], 1));
+    }
+    __syncthreads();
+
+    const int lane = self % kWarp;
+    int4 mine = reinterpret_cast<const int4*>(memory.bin)[self];
+    const int sum = mine.x + mine.y + mine.z + mine.w;
+    int upto = sum;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+        const int other = __shfl_up_sync(kFullWarp, upto, step);
+        upto += lane >= step ? other : 0;
+    }
+    int all;
+    const int start = team.before(__shfl_sync(kFullWarp, upto, kWarp - 1), 0, all) + upto - sum;
+    reinterpret_cast<int4*>(memory.bin)[self] =
+        make_int4(start, start + mine.x, start + mine.x + mine.y, start + sum - mine.w);
+    if (self == 0) {
+        memory.bin[last_bin + 1] = count;
+    }
+    __syncthreads();
+}
+
+// Is the rank tuple of candidate a before that of candidate b?
+__device__ __forceinline__ bool tuple_before(const Candidates& found, int a, int b) {
+    const int depth_a = depth_of(found.place[a]);
+    const int depth_b = depth_of(found.place[b]);
+    for (int depth = depth_a; depth > depth_b; --depth) {
+        a = parent_of(found.place[a]);
+    }
+    for (int depth = depth_b; depth > depth_a; --depth) {
+        b = parent_of(found.place[b]);
+    }
+    return a == b ? depth_a < depth_b : a < b;  // of one depth, indices are in order
+}
+
+__device__ __forceinline__ bool comes_before(const Candidates& found, int a, int b) {
+    const double score_a = found.score[a];
+    const double score_b = found.score[b];
+    return score_a > score_b || (score_a == score_b && tuple_before(found, a, b));
+}
+
+// Numbers of few candidates: each is compared with all others, by kRivals threads.
+__device__ __forceinline__ void number_by_pairs(const OrderMemory& memory, const Candidates& found, int count,
+                                                int budget) {
+    constexpr int kRivals = 4;
+#pragma unroll 1
+    for (int start = 0; start < count; start += blockDim.x / kRivals) {
+        const int item = start + static_cast<int>(threadIdx.x) / kRivals;
+        const double score = item < count ? found.score[item] : 1.0;
+        int number = 0;
+        if (start + static_cast<int>(threadIdx.x) / kWarp * (kWarp / kRivals) < count) {  // a whole warp
+#pragma unroll 4
+            for (int other = threadIdx.x % kRivals; other < count; other += kRivals) {
+                const double its = found.score[other];
+                number += its > score;
+                if (its == score && other != item) {
+                    number += tuple_before(found, other, item);
+                }
+            }
+#pragma unroll
+            for (int step = 1; step < kRivals; step *= 2) {
+                number += __shfl_xor_sync(kFullWarp, number, step);
+            }
+        }
+        if (item < count && threadIdx.x % kRivals == 0) {
+            memory.number[item] = static_cast<Small>(number < budget ? number + 1 : kNone);
+        }
+    }
+    __syncthreads();
+}
+
+// Numbers of many, by bins.
+__device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const Team<false>& team,
+                                               const Candidates& found, int count, int budget, double lowest) {
+    const int threads = static_cast<int>(blockDim.x);
+    const int self = static_cast<int>(threadIdx.x);
+    sort_into_bins(memory, team, found, count, count > 0 ? found.score[0] : 0.0, lowest);
+#pragma unroll 1
+    for (int item = self; item < count; item += threads) {
+        memory.placed[memory.place_of(item)] = static_cast<Small>(item);
+    }
+    __syncthreads();
+
+#pragma unroll 1
+    for (int item = self; item < count; item += threads) {
+        const int start = memory.bin[memory.bin_of(item)];
+        const int end = memory.bin[memory.bin_of(item) + 1];
+        int number = 1 + start;
+#pragma unroll 1
+        for (int i = start; i < end && number <= budget; ++i) {
+            const int other = memory.placed[i];
+            number += other != item && comes_before(found, other, item);
+        }
+        memory.number[item] = static_cast<Small>(number <= budget ? number : kNone);
+    }
+    __syncthreads();
+}
+
+// Makes the candidates that have a number nodes.
+__device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
+                                           int count) {
+    // Siblings lie side by side, and those that are left over come last.
+#pragma unroll 1
+    for (int item = threadIdx.x; item < count; item += blockDim.x) {
+        const int number = memory.number[item];
+        if (number != kNone) {
+            const uint32_t place = found.place[item];
+            const int parent = parent_of(place);
+            const int parent_number = parent == kNone ? 0 : memory.number[parent];
+            const bool has_next = item + 1 < count && parent_of(found.place[item + 1]) == parent;
+            nodes.place[number] = pack(parent_number, rank_of(place), depth_of(place));
+            nodes.sibling[number] = has_next ? memory.number[item + 1] : static_cast<Small>(kNone);
+            if (rank_of(place) == 0) {
+                nodes.child[parent_number] = static_cast<Small>(number);
+            }
+        }
+    }
+    __syncthreads();
+}
+
+// Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
+// the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers.
+__device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
+                                             const Candidates& found, const Nodes& nodes, int count, int budget,
+                                             double lowest) {
+    if (count <= kFewCandidates) {
+        number_by_pairs(memory, found, count, budget);
+    } else {
+        number_by_bins(memory, team, found, count, budget, lowest);
+    }
+    make_nodes(memory, found, nodes, count);
+}
+
+}  // namespace ddtree

@@ -1,0 +1,121 @@
+// The log-probs of one request of tree_build: checked, and brought into shared memory.
+#pragma once
+
+#include <limits>
+
+#include "common.cuh"
+
+namespace ddtree {
+
+// Nodes, ranks and depths fit 16 bits: N <= 1025, K <= 1024, L <= 32.
+using Small = int16_t;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr double kNoScore = -std::numeric_limits<double>::infinity();  // of what is no candidate
+constexpr double kAnyScore = -std::numeric_limits<double>::max();      // every candidate reaches it
+
+// A score that enough candidates reach, and how low a candidate that reaches it can be (for binning only).
+struct Threshold {
+    double least;
+    double lowest;
+};
+
+// Log-probs of one request. Depths count from 1.
+struct Rows {
+    const float* logprob;
+    int depths;
+    int candidates;  // ranks that can enter a tree
+    int stride;
+
+    __device__ const float* row(int depth) const { return logprob + (depth - 1) * stride; }
+    __device__ double at(int depth, int rank) const { return row(depth)[rank]; }
+};
+
+// Is `value` a log-prob that may follow `before` in its row? NaN fails the first test; -inf may stand at
+// the end of a row only, which "not rising" says as well.
+__device__ __forceinline__ bool follows(float value, float before) {
+    return value <= 0.0f && value <= before;
+}
+
+// Shared by the threads of a block: are the L x K entries at `source` numbers <= 0, and is no row rising? Each
+// thread answers for its own. With kKeep, ranks below `kept` go to `copy`, rows of `kept` entries. `meanwhile`
+// runs once, while the first loads are under way. This is for rows of any width.
+template <bool kKeep, class Work>
+__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept,
+                                             const Work& meanwhile) {
+    bool valid = true;
+    meanwhile();
+#pragma unroll 1
+    for (int i = threadIdx.x; i < depths * width; i += blockDim.x) {
+        const float value = source[i];
+        const float before = source[max(i - 1, 0)];
+        const int depth = i / width;
+        const int rank = i - depth * width;
+        valid = valid && follows(value, rank == 0 ? 0.0f : before);
+        if (kKeep && rank < kept) {
+            copy[depth * kept + rank] = value;
+        }
+    }
+    return valid;
+}
+
+// The same, four entries at a time and kInFlight such loads at once, for aligned rows of a multiple of four.
+template <bool kKeep, int kInFlight, class Work>
+__device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept,
+                                           const Work& meanwhile) {
+    const int threads = static_cast<int>(blockDim.x);
+    const int self = static_cast<int>(threadIdx.x);
+    const float4* quads = reinterpret_cast<const float4*>(source);
+    const int count = depths * width / 4;
+    const float rows_per_quad = 4.0f / static_cast<float>(width);
+    bool valid = true;
+#pragma unroll 1
+    for (int start = 0; start < count; start += kInFlight * threads) {
+        float4 quad[kInFlight];
+        float before[kInFlight];
+#pragma unroll
+        for (int i = 0; i < kInFlight; ++i) {
+            const int at = start + self + i * threads;
+            quad[i] = at < count ? quads[at] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            before[i] = at < count ? source[max(4 * at - 1, 0)] : 0.0f;
+        }
+        if (start == 0) {
+            meanwhile();
+        }
+#pragma unroll
+        for (int i = 0; i < kInFlight; ++i) {
+            const int at = start + self + i * threads;
+            // Exact: the fraction is off an integer by half a quad, far more than float32 rounds.
+            const int depth = static_cast<int>((static_cast<float>(at) + 0.5f) * rows_per_quad);
+            const int rank = 4 * at - depth * width;
+            const float4 q = quad[i];
+            valid = valid && follows(q.x, rank == 0 ? 0.0f : before[i]) && follows(q.y, q.x) &&
+                    follows(q.z, q.y) && follows(q.w, q.z);
+            if (kKeep && at < count && rank < kept) {
+                float* place = copy + depth * kept + rank;
+                if (kept % 4 == 0) {  // a quad is kept as a whole, or not at all
+                    *reinterpret_cast<float4*>(place) = q;
+                } else {
+                    place[0] = q.x;
+                    for (int j = 1; j < min(4, kept - rank); ++j) {
+                        place[j] = j == 1 ? q.y : j == 2 ? q.z : q.w;
+                    }
+                }
+            }
+        }
+    }
+    return valid;
+}
+
+template <bool kKeep, class Work>
+__device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept,
+                                          const Work& meanwhile) {
+    if (width % 4 != 0 || reinterpret_cast<uint64_t>(source) % sizeof(float4) != 0) {
+        return load_entries<kKeep>(source, depths, width, copy, kept, meanwhile);
+    }
+    return depths * width <= 4 * static_cast<int>(blockDim.x)
+               ? load_quads<kKeep, 1>(source, depths, width, copy, kept, meanwhile)
+               : load_quads<kKeep, 4>(source, depths, width, copy, kept, meanwhile);
+}
+
+}  // namespace ddtree

@@ -1,0 +1,90 @@
+// Host mirror of cuda/src/sm80/attn_plan.h and attn_layout.h: the same functions behind a C ABI.
+#include "attn_layout.h"
+#include "attn_plan.h"
+
+using namespace ddtree;
+
+extern "C" {
+
+// out: tiles, prefix units, tail units, share, lead, pitch
+void line_of_one(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers, int64_t* out) {
+    const plan::Request request = plan::request(prefix, live, heads, rows, keys);
+    const plan::Line line = plan::line_of_one(request, workers);
+    const int64_t values[] = {request.tiles, request.prefix_units, request.tail_units,
+                              line.share,    line.lead,            line.pitch(request)};
+    for (int i = 0; i < 6; ++i) {
+        out[i] = values[i];
+    }
+}
+
+// Walks the share of `worker` as the kernel does; `many` requests, or one. Each piece becomes
+// (request, tile, first, last, whole, slot) in out; returns the number of pieces.
+int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
+         int64_t worker, int64_t* out) {
+    int64_t total = 0;
+    for (int i = 0; i < count; ++i) {
+        total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
+    }
+    const plan::Line line = count == 1
+                                ? plan::line_of_one(plan::request(prefix[0], live[0], heads, rows, keys), workers)
+                                : plan::line_of_many(total, workers);
+    int64_t position = worker * line.share;
+    const int64_t end = position + line.share;
+    int64_t start = 0;
+    int pieces = 0;
+    for (int i = 0; i < count && position < end;) {
+        const plan::Request request = plan::request(prefix[i], live[i], heads, rows, keys);
+        const int64_t next = start + request.tiles * line.pitch(request);
+        if (position >= next) {
+            start = next;
+            ++i;
+            continue;
+        }
+        const plan::Piece piece = plan::piece_at(line, request, start, position, end);
+        position = piece.next;
+        if (piece.first < piece.last) {
+            const int64_t values[] = {i, piece.tile, piece.first, piece.last, piece.whole,
+                                      plan::slot(worker, piece.opens)};
+            for (int k = 0; k < 6; ++k) {
+                *out++ = values[k];
+            }
+            ++pieces;
+        }
+    }
+    return pieces;
+}
+
+// What the merge believes about a tile of request `index`: first and last worker.
+void sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
+             int index, int64_t tile, int64_t* out) {
+    int64_t total = 0;
+    int64_t start = 0;
+    for (int i = 0; i < count; ++i) {
+        start += i < index ? plan::length(plan::request(prefix[i], live[i], heads, rows, keys)) : 0;
+        total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
+    }
+    const plan::Request request = plan::request(prefix[index], live[index], heads, rows, keys);
+    const plan::Line line = count == 1 ? plan::line_of_one(request, workers) : plan::line_of_many(total, workers);
+    const plan::Sharers found = plan::sharers(line, request, start, tile);
+    out[0] = found.first;
+    out[1] = found.last;
+}
+
+int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
+    return plan::tail_unit(unit, estimated, actual);
+}
+
+int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys, int most) {
+    return plan::useful_workers(batch, nodes, heads, slots, rows, keys, most);
+}
+
+int chunk_offset(int row, int chunk) { return layout::chunk_offset(row, chunk); }
+int mma_fragment(int block, int group) { return layout::mma_fragment(block, group); }
+int wgmma_fragment(int block, int group) { return layout::wgmma_fragment(block, group); }
+
+int64_t page_of(int64_t slot, int S) {
+    const layout::PageDivisor divisor = layout::page_divisor(S);
+    const uint64_t upper = static_cast<uint64_t>(slot) * divisor.magic >> 32;
+    return static_cast<uint32_t>(upper + slot) >> divisor.shift;
+}
+}

@@ -1,0 +1,211 @@
+"""How the tensor-core attention cuts its work and lays out its data, on the host (docs/attention.md)."""
+
+import ctypes
+import shutil
+import subprocess
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+ROWS_AND_KEYS = [(64, 64), (64, 32), (32, 32)]  # wgmma, mma.sync with 227 KB, with 99 KB
+COMPILER = shutil.which("g++") or shutil.which("c++") or "g++"
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The mirror, compiled."""
+    path = tmp_path_factory.mktemp("plan") / "plan.so"
+    source = REPO / "tests" / "attn_plan" / "plan_host.cpp"
+    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    include = f"-I{REPO / 'cuda' / 'src' / 'sm80'}"
+    subprocess.run([COMPILER, *flags, include, str(source), "-o", str(path)], check=True)
+    library = ctypes.CDLL(str(path))
+    library.page_of.restype = ctypes.c_int64
+    library.tail_unit.restype = ctypes.c_int64
+    return library
+
+
+class Cut:
+    """One cut of the work of some requests."""
+
+    def __init__(
+        self,
+        plan: ctypes.CDLL,
+        prefix: list[int],
+        live: list[int],
+        heads: int,
+        shape: tuple[int, int],
+        workers: int,
+    ) -> None:
+        self.plan, self.prefix, self.live, self.heads, self.workers = plan, prefix, live, heads, workers
+        self.rows, self.keys = shape
+        self.arrays = [(ctypes.c_int64 * len(v))(*v) for v in (prefix, live)]
+        self.common = (*self.arrays, ctypes.c_int64(heads), self.rows, self.keys, workers)
+
+    def pieces(self, worker: int) -> list[list[int]]:
+        """(request, tile, first unit, last unit, whole, slot) of a worker."""
+        out = (ctypes.c_int64 * (6 * 4096))()
+        count = self.plan.walk(len(self.prefix), *self.common, ctypes.c_int64(worker), out)
+        return [list(out[6 * i : 6 * i + 6]) for i in range(count)]
+
+    def sharers(self, request: int, tile: int) -> tuple[int, int]:
+        """First and last worker of a tile."""
+        out = (ctypes.c_int64 * 2)()
+        self.plan.sharers(len(self.prefix), *self.common, request, ctypes.c_int64(tile), out)
+        return out[0], out[1]
+
+    def units(self, request: int) -> tuple[int, int, int]:
+        """Tiles, prefix units, estimated tail units of a request."""
+        out = (ctypes.c_int64 * 6)()
+        self.plan.line_of_one(
+            ctypes.c_int64(self.prefix[request]), ctypes.c_int64(self.live[request]),
+            ctypes.c_int64(self.heads), self.rows, self.keys, self.workers, out,
+        )  # fmt: skip
+        return out[0], out[1], out[2]
+
+
+def random_cuts(plan: ctypes.CDLL, count: int, seed: int) -> list[Cut]:
+    """Ragged batches and single requests of many sizes."""
+    rng = np.random.default_rng(seed)
+    cuts = []
+    for _ in range(count):
+        batch = int(rng.choice([1, 1, 1, 2, 3, 9]))
+        longest = int(rng.choice([0, 1, 70, 1000, 9000]))
+        nodes = int(rng.choice([1, 17, 65, 257]))
+        prefix = rng.integers(0, longest + 1, batch).tolist()
+        live = rng.integers(-1, nodes + 1, batch).tolist()
+        if batch == 1:
+            live = [nodes]
+        workers = int(rng.choice([1, 2, 7, 84, 132, 188, 300]))
+        shape = ROWS_AND_KEYS[int(rng.integers(3))]
+        cuts.append(Cut(plan, prefix, live, int(rng.choice([1, 3, 8, 16, 64, 128])), shape, workers))
+    return cuts
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_unit_is_done_once(plan: ctypes.CDLL, seed: int) -> None:
+    """Pieces cover the units of each tile once, in order of the workers, and no slot is used twice."""
+    for cut in random_cuts(plan, 60, seed):
+        done: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
+        for worker in range(cut.workers):
+            pieces = cut.pieces(worker)
+            slots = [piece[5] for piece in pieces if not piece[4]]
+            assert len(slots) == len(set(slots)) and set(slots) <= {2 * worker, 2 * worker + 1}
+            for piece in pieces:
+                done[piece[0], piece[1]].append([worker, *piece[2:]])
+        expected = set()
+        for request in range(len(cut.prefix)):
+            tiles, prefix_units, tail_units = cut.units(request)
+            live = max(cut.live[request], 0)
+            assert tiles == -(-live * cut.heads // cut.rows)
+            if tiles:
+                assert prefix_units == -(-cut.prefix[request] // cut.keys) and tail_units >= 1
+            for tile in range(tiles):
+                expected.add((request, tile))
+                parts = done[request, tile]
+                assert parts[0][1] == 0 and parts[-1][2] == prefix_units + tail_units
+                assert all(a[2] == b[1] and a[0] + 1 == b[0] for a, b in pairwise(parts))
+                # The merge must find the same workers, and the slots that they wrote.
+                first, last = cut.sharers(request, tile)
+                assert (first, last) == (parts[0][0], parts[-1][0])
+                assert [part[3] for part in parts] == [int(first == last)] * len(parts)
+                if first < last:
+                    assert [part[4] for part in parts] == [
+                        2 * worker + int(worker == first) for worker in range(first, last + 1)
+                    ]
+        assert set(done) == expected
+
+
+def test_shares_are_even(plan: ctypes.CDLL) -> None:
+    """No worker has more than a few units beyond the mean where there is enough work."""
+    for rows_live, prefix in ((17, 32768), (65, 8192), (257, 8192), (1025, 1024)):
+        for heads in (8, 16, 64):
+            cut = Cut(plan, [prefix], [rows_live], heads, (64, 64), 132)
+            tiles, prefix_units, tail_units = cut.units(0)
+            mean = tiles * (prefix_units + tail_units + 2) / 132
+            most = max(sum(p[3] - p[2] for p in cut.pieces(worker)) for worker in range(132))
+            assert most <= mean * 1.07 + 2
+
+
+def test_tiles_that_fill_the_workers_are_not_cut(plan: ctypes.CDLL) -> None:
+    """257 tiles on 132 workers: two whole tiles each, nothing to merge."""
+    cut = Cut(plan, [1024], [257], 64, (64, 64), 132)
+    assert all(piece[4] for worker in range(132) for piece in cut.pieces(worker))
+
+
+def test_a_tail_may_have_any_number_of_units(plan: ctypes.CDLL) -> None:
+    """Estimated units map onto the actual ones without gap or overlap."""
+    for estimated in range(1, 12):
+        for actual in range(40):
+            edges = [
+                plan.tail_unit(ctypes.c_int64(x), ctypes.c_int64(estimated), ctypes.c_int64(actual))
+                for x in range(estimated + 1)
+            ]
+            assert edges[0] == 0 and edges[-1] == actual and edges == sorted(edges)
+
+
+def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
+    """Fewer workers than multiprocessors only where no more units can exist."""
+    for nodes, heads, slots in ((1, 1, 1), (17, 8, 64), (65, 16, 1024)):
+        most = plan.useful_workers(
+            ctypes.c_int64(1),
+            ctypes.c_int64(nodes),
+            ctypes.c_int64(heads),
+            ctypes.c_int64(slots),
+            64,
+            64,
+            132,
+        )
+        cut = Cut(plan, [slots], [nodes], heads, (64, 64), 132)
+        tiles, prefix_units, tail_units = cut.units(0)
+        assert most == min(132, tiles * (prefix_units + tail_units + 2))
+
+
+def test_chunks_meet_no_bank_twice(plan: ctypes.CDLL) -> None:
+    """Eight rows of one chunk, as ldmatrix reads them, and the chunks of a row, as copies write them."""
+    for first in range(0, 64, 8):
+        for chunk in range(8):
+            assert len({plan.chunk_offset(first + r, chunk) // 16 % 8 for r in range(8)}) == 8
+        for row in range(first, first + 8):
+            assert sorted(plan.chunk_offset(row, c) - row * 128 for c in range(8)) == list(range(0, 128, 16))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows"), [("mma_fragment", 64), ("mma_fragment", 32), ("wgmma_fragment", 64)]
+)
+def test_fragments_fill_a_record(plan: ctypes.CDLL, name: str, rows: int) -> None:
+    """Every fragment of a record is written by one thread and found at one place."""
+    function = getattr(plan, name)
+    found = np.zeros(rows * 512 // 4, int)
+    for block in range(rows // 16):
+        for group in range(64):
+            first = function(block, group)
+            assert first % 32 == 0  # a warp reads and writes 512 bytes in a row
+            found[first : first + 32] += 1
+    assert (found == 1).all()
+
+
+def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
+    """Thread t writes its i-th fragment to 256 i + t: the rows and columns are those of the accumulators."""
+    for thread in range(256):
+        warp, lane = thread // 32, thread % 32
+        for i in range(32):
+            # mma.sync: fragment (row block, column block) = (i / 8, i % 8), the warp has columns 64 warp ..
+            block, column = i // 8, warp * 64 + i % 8 * 8
+            assert plan.mma_fragment(block, column // 8) + lane == 256 * i + thread
+            # wgmma: warp w of a warpgroup has rows 16 w .., the group columns 256 g ..
+            block, column = warp % 4, warp // 4 * 256 + i * 8
+            assert plan.wgmma_fragment(block, column // 8) + lane == 256 * i + thread
+
+
+def test_pages_are_found_without_division(plan: ctypes.CDLL) -> None:
+    """Exact for every page size and slot."""
+    rng = np.random.default_rng(0)
+    for size in range(1, 257):
+        edges = [0, 1, size - 1, size, size + 1, 2**31 - 1, 2**31 - size, (2**31 - 1) // size * size]
+        for slot in [*edges, *rng.integers(0, 2**31, 60).tolist()]:
+            assert plan.page_of(ctypes.c_int64(slot), size) == slot // size
