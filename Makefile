@@ -34,7 +34,7 @@ setup: $(VENV)/.runtime build/.cpu  ## virtual environment, package, CPU library
 
 build: build/.cpu  ## compile the kernels for the CPU again
 
-demo: setup  ## generate smoke and standard, verify both on the cpu target, write the HTML reports
+demo: setup  ## verify smoke, generate and verify standard on the cpu target, write the HTML reports
 	$(BIN)/harness verify fixtures/smoke --target cpu --report reports/cpu-smoke
 	$(BIN)/harness gen-refs --suite standard --out fixtures/standard
 	$(BIN)/harness verify fixtures/standard --target cpu --report reports/cpu-standard
