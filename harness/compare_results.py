@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from pathlib import Path
 
-from harness.bench_results import Arrangement
-from harness.results import Outcome, RunInfo, TargetInfo
+from harness.bench_results import Arrangement, quantile
+from harness.errors import UsageProblem
+from harness.results import Environment, Outcome, RunInfo, TargetInfo
+from harness.typed_json import build, read_body
 
 COMPARE_SCHEMA = "ddtree-compare"
 COMPARE_VERSION = 1
@@ -56,13 +60,23 @@ class ComparedCase:
     outcome: Outcome = Outcome.PASS  # of the target that could not be timed
     culprit: str = ""
 
+    @property
+    def first_median(self) -> float:
+        """The middle of the first target's samples."""
+        return quantile(self.first, 0.5)
+
+    @property
+    def second_median(self) -> float:
+        """The middle of the second target's samples."""
+        return quantile(self.second, 0.5)
+
 
 @dataclass(frozen=True)
 class CompareResults:
     """One comparison. ``indicative``: the first side is a stored file, taken at another time."""
 
     run: RunInfo
-    environment: dict[str, str]
+    environment: Environment
     first: TargetInfo
     second: TargetInfo
     indicative: bool
@@ -82,4 +96,24 @@ class CompareResults:
     def to_json(self) -> str:
         """The JSON text of ``compare.json``."""
         head = {"schema": COMPARE_SCHEMA, "schema_version": COMPARE_VERSION, "totals": self.totals}
-        return json.dumps({**head, **asdict(self)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        body = {**head, **asdict(self), "environment": dict(self.environment.facts)}
+        return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load_compare(path: Path) -> CompareResults:
+    """Read ``compare.json``. UsageProblem where it is not one of a known version, or damaged."""
+    body = read_body(path, COMPARE_SCHEMA, COMPARE_VERSION, "harness compare")
+    try:
+        return _from_body(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageProblem(
+            f"{path}: damaged comparison file ({error!r}); run `harness compare` again"
+        ) from error
+
+
+def _from_body(body: Mapping[str, object]) -> CompareResults:
+    fields = {k: v for k, v in body.items() if k not in ("schema", "schema_version", "totals")}
+    made: CompareResults = build(CompareResults, {**fields, "environment": {"facts": body["environment"]}})
+    if body["totals"] != made.totals:
+        raise ValueError("the totals are not those of the cases")
+    return made

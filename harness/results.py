@@ -178,4 +178,6 @@ def _from_body(body: Mapping[str, Any]) -> Results:
     results: Results = build(Results, {**fields, "environment": {"facts": body["environment"]}})
     if body["totals"] != results.totals:
         raise ValueError("the totals are not those of the cases")
+    if results.exit_code == 0 and results.exit_reason:
+        raise ValueError("exit code 0 beside a reason to fail")
     return results

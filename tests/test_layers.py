@@ -17,6 +17,7 @@ ALLOWED = {
         "markupsafe",
         "harness.results",
         "harness.bench_results",
+        "harness.compare_results",
         "harness.report",
         "harness.errors",
     },

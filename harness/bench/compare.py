@@ -17,7 +17,7 @@ from harness.bench_results import BenchResults, Series, load_bench
 from harness.case import Case
 from harness.compare_results import ComparedCase, CompareResults, Standing
 from harness.errors import UsageProblem
-from harness.results import Outcome
+from harness.results import Environment, Outcome
 from harness.runner.environment import machine_facts
 from harness.runner.gpu_lock import alone_on_gpu
 from harness.runner.naming import relative, relative_target
@@ -103,7 +103,7 @@ class _Run:
             options["baseline"] = relative(self._options.baseline)
         return CompareResults(
             run=run_info(self._set, self._words(), started, time.perf_counter() - clock, options),
-            environment={**machine_facts(), **second.facts},
+            environment=Environment({**machine_facts(), **second.facts}),
             first=self._stored.target if self._stored else self._hello["A"].info,
             second=second.info,
             indicative=self._stored is not None,

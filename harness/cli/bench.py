@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import click
 from harness.bench.run import BenchOptions, bench
 from harness.bench_results import BenchCase, BenchResults
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
+from harness.cli.files import write_files
 from harness.cli.finish import program
 from harness.cli.progress import progress_bar
 from harness.contract import KERNELS
@@ -94,14 +94,9 @@ def _us(seconds: float) -> str:
 
 
 def _write(results: BenchResults, folder: Path) -> Path:
-    """All reports, or `bench.json` alone where the template library is not installed."""
-    try:
+    def write() -> tuple[Path, ...]:
         from harness.report.bench import write_bench
-    except ImportError:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "bench.json"
-        beside = folder / f".bench.json.{os.getpid()}"
-        beside.write_text(results.to_json(), encoding="utf-8")
-        beside.replace(path)
-        return path
-    return write_bench(results, folder)[-1]
+
+        return write_bench(results, folder)
+
+    return write_files(folder, "bench.json", results.to_json(), write)

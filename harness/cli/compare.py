@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from harness.bench.compare import CompareOptions, compare
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS, EXIT_REGRESSION
+from harness.cli.files import write_files
 from harness.cli.finish import program
 from harness.cli.progress import progress_bar
 from harness.compare_results import ComparedCase, CompareResults, Standing
@@ -40,7 +40,7 @@ _COLOURS = {Standing.FASTER: "green", Standing.SLOWER: "red", Standing.NO_TIMES:
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=CompareOptions.timeout,
               show_default=True, help="Seconds for one request to a worker.")  # fmt: skip
 @click.option("--report", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder of compare.json [default: reports/compare-TARGET-SUITE].")  # fmt: skip
+              help="Folder of the reports [default: reports/compare-TARGET-SUITE].")  # fmt: skip
 def command(
     fixtures: Path, targets: tuple[str, ...], baseline: Path | None, kernels: tuple[str, ...],
     cases: tuple[str, ...], samples: int, min_effect: float, fail_on_regression: bool, timeout: float,
@@ -99,9 +99,9 @@ def _notify(line: str) -> None:
 
 
 def _write(results: CompareResults, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "compare.json"
-    beside = folder / f".compare.json.{os.getpid()}"
-    beside.write_text(results.to_json(), encoding="utf-8")
-    beside.replace(path)
-    return path
+    def write() -> tuple[Path, ...]:
+        from harness.report.compare import write_compare
+
+        return write_compare(results, folder)
+
+    return write_files(folder, "compare.json", results.to_json(), write)

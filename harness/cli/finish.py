@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
+from harness.cli.files import write_files
 from harness.cli.verdict import print_verdict
 from harness.errors import EnvironmentProblem, UsageProblem
 from harness.results import Outcome, Results
@@ -56,14 +56,9 @@ def _exit_code(results: Results) -> int:
 
 
 def _write(results: Results, folder: Path) -> Path:
-    """All reports, or `results.json` alone where the template library is not installed."""
-    try:
+    def write() -> tuple[Path, ...]:
         from harness.report import write_reports
-    except ImportError:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "results.json"
-        beside = folder / f".results.json.{os.getpid()}"
-        beside.write_text(results.to_json(), encoding="utf-8")
-        beside.replace(path)
-        return path
-    return write_reports(results, folder)[-1]
+
+        return write_reports(results, folder)
+
+    return write_files(folder, "results.json", results.to_json(), write)

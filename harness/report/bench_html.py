@@ -10,6 +10,7 @@ from markupsafe import Markup
 from harness.bench_results import BenchCase, BenchResults
 from harness.report import bench_charts, bench_digest, charts
 from harness.report.html import _environment
+from harness.results import Environment, RunInfo
 
 MAX_ROWS, MAX_STACKS, MAX_UNTIMED = 1500, 60, 100
 PARTS = ("tree_build", "verify_attn", "tree_accept", "kv_commit")
@@ -76,9 +77,18 @@ def _ceilings(results: BenchResults) -> list[tuple[str, str, str]]:
 
 
 def _facts(results: BenchResults) -> list[tuple[str, str]]:
-    run, target = results.run, results.target
+    target = results.target
     rows = [
         ("Target", f"{target.name}: {target.description}" if target.description else target.name),
+        ("Library SHA-256", target.library_sha256 or ""),
+        *run_facts(results.run, results.environment),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def run_facts(run: RunInfo, environment: Environment) -> list[tuple[str, str]]:
+    """What was run, when and where, as names and texts."""
+    return [
         ("Fixtures", f"{run.fixtures} (suite {run.suite})"),
         ("Fixture hash", run.fixture_hash[:20]),
         ("Harness", run.harness_version),
@@ -86,7 +96,5 @@ def _facts(results: BenchResults) -> list[tuple[str, str]]:
         ("Time", run.time),
         ("Duration", f"{run.seconds:,.1f} s"),
         ("Command", run.command),
-        ("Library SHA-256", target.library_sha256 or ""),
-        *results.environment.facts.items(),
+        *environment.facts.items(),
     ]
-    return [(name, value) for name, value in rows if value]

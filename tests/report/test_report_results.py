@@ -89,6 +89,7 @@ DAMAGED = {
     "totals wrong": damaged(totals={}),
     "planned text": damaged(planned="many"),
     "planned bool": damaged(planned=True),
+    "success with a reason to fail": damaged(exit_code=0, exit_reason="1 CRASH"),
     "unknown key": damaged(mood="good"),
     "unknown outcome": with_case(outcome="FINE"),
     "unknown case key": with_case(colour="red"),
