@@ -29,6 +29,8 @@ def check_name(name: str, options: Options) -> None:
     if name in ("reference", "cpu", "cuda"):
         return
     if is_library_path(name):
+        if Path(name).is_dir():
+            raise UsageProblem(f"target {name}: is a folder; name the library in it")
         if not Path(name).is_file():
             raise UsageProblem(f"target {name}: no such file; give {_CHOICES}")
         return

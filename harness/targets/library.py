@@ -49,6 +49,10 @@ class Library:
                 f"{path.name}: ddtree_query names memory space {self._info.memory_space} and lse base "
                 f"{self._info.lse_base}; ddtree.h has 0 and 1 of each"
             )
+        if negative := [f"{name} {value}" for name, value in self.limits.items() if value < 0]:
+            raise EnvironmentProblem(
+                f"{path.name}: ddtree_query names negative limits ({', '.join(negative)}); fill all of ddtree_info"
+            )
 
     @property
     def memory_space(self) -> str:

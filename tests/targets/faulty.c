@@ -44,6 +44,7 @@
 #define KEEPS_FIRST 27  /* kv_commit keeps accept_len of its first call with these buffers */
 #define STALE_SPACE 28  /* trusts a count in its workspace that an earlier call left there */
 #define SHORT_OFFSET 29 /* offsets of 32 bits in kv_commit */
+#define BELOW_ZERO 30   /* declares max_N -1 */
 
 #ifndef FAULT
 #define FAULT NONE
@@ -88,6 +89,7 @@ int32_t ddtree_query(ddtree_info* info) {
     if (FAULT == OLD_ABI) info->abi_version = 0;
     if (FAULT == NEXT_MAJOR) info->contract_major = 2;
     if (FAULT == SMALL) info->max_N = 4;
+    if (FAULT == BELOW_ZERO) info->max_N = -1;
     if (FAULT == UNDECLARED) info->capabilities = DDTREE_CAP_TREE_BUILD;
     if (FAULT == NO_STEP || FAULT == TOUCHES_POOL || FAULT == STALE_SPACE) info->capabilities &= ~(uint32_t)(DDTREE_CAP_GREEDY_STEP | DDTREE_CAP_PLANTED);
     if (FAULT == BASE2) info->lse_base = DDTREE_LSE_BASE2;

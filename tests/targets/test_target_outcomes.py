@@ -165,8 +165,11 @@ def test_nondeterministic_library(small_set: Path, faulty) -> None:
     assert "out differ in a bit between 3 runs" in bad[0].message
 
 
-@pytest.mark.parametrize(("fault", "words"), [("OLD_ABI", "ABI version 0"), ("NEXT_MAJOR", "contract 2.x")])
-def test_other_versions_are_refused(small_set: Path, faulty, fault: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("OLD_ABI", "ABI version 0"), ("NEXT_MAJOR", "contract 2.x"), ("BELOW_ZERO", "limits .max_N -1")],
+)
+def test_a_library_that_says_what_cannot_be_is_refused(small_set: Path, faulty, fault: str, words: str) -> None:
     with pytest.raises(EnvironmentProblem, match=words):
         verify(small_set, str(faulty(fault)))
 
@@ -178,6 +181,8 @@ def test_a_target_that_cannot_be_opened(small_set: Path, tmp_path: Path) -> None
         verify(small_set, str(tmp_path / "absent.so"))
     with pytest.raises(UsageProblem, match="unknown target"):
         verify(small_set, "nothing")
+    with pytest.raises(UsageProblem, match="is a folder"):
+        verify(small_set, f"{tmp_path}/")
     text = tmp_path / "text.so"
     text.write_text("no library")
     with pytest.raises(EnvironmentProblem, match="cannot be loaded"):
