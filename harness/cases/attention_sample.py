@@ -33,7 +33,7 @@ def build(
     """A draft of mla ``requests`` in ``nodes`` slots each.
 
     Keys of live tails carry a mark, as everywhere. The sampled queries lean to it and, where the prefix is
-    long, to one key of it each: among 131,072 equal ones nobody would miss a page. The others are the recipe's.
+    long, to one key of it each: among 131,072 equal ones nobody would miss a page.
     """
     prefix, live = [r.prefix for r in requests], [len(r.sees) for r in requests]
     table, pages = paging.pages(draw, prefix, live, page_slots)
@@ -111,7 +111,7 @@ def _below(bound: int, places: Iterable[int]) -> set[int]:
 
 
 def _needles(draw: Draw, prefix: AnyArray, count: int, scale: float) -> Ints | None:
-    """What to add to ``count`` queries so that each gives one key of a long ``prefix`` [P,Dk] half its weight.
+    """What to add to ``count`` queries so that each gives much weight to a key of a long ``prefix`` [P,Dk].
 
     Query i leans to a key of the i-th of equal parts of the prefix, the outer ones to its first and last key.
     """
