@@ -13,7 +13,7 @@ MAX_SCORES = 1 << 31  # of one request: without a fused kernel for the mask, tor
 
 
 class Sdpa:
-    """Keys are gathered, then each request is one call. Any tree, mla and gqa; no lse. On a GPU if there is one."""
+    """Keys are gathered, then each request is one call: any tree, mla and gqa, but no lse."""
 
     absent = ("lse",)
 

@@ -61,7 +61,7 @@ class PythonTarget:
 
     A method it does not have, or one that raises NotImplementedError, is UNSUPPORTED. An inout array may
     be changed in place or returned. ``memory = "device"`` on the object limits a run to one worker,
-    ``absent`` names outputs that it does not make, ``timing = "event"`` says that it returns its own ``seconds``.
+    ``absent`` names outputs that it does not make, ``timing = "event"`` says that it returns ``seconds`` too.
     """
 
     poisons = False
