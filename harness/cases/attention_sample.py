@@ -23,7 +23,7 @@ Places = npt.NDArray[np.int64]
 SAMPLE = 64  # rows of a large case: 4.2 KB of expected values and 1.2 KB of query each
 EVERY = 240  # up to so many rows (1 MB) all are expected
 LONG = 1024  # keys of a prefix of which one is missed by its own weight only if a query leans to it
-NOISE = 30  # percent: a single head must tell every key of a tail
+NOISE, SHARE = 30, (26, 36)  # percent: even spread and much weight, for a single head must tell each tail key
 TILES = (32, 64)  # rows of a tile in the tensor-core kernels
 
 
@@ -52,7 +52,9 @@ def build(
         if len(mine):
             keys = _keys(bits[paging.rows(table, b, 0, prefix[b], page_slots)]), _keys(bits[tails[b]])
             pull = _needles(draw, keys[0][:, 0], len(mine), rows.scale)
-            leaning = lean(draw, *keys, mark, asked.sees[node[mine]], 1, rows.scale, noise=NOISE, pull=pull)
+            leaning = lean(
+                draw, *keys, mark, asked.sees[node[mine]], 1, rows.scale, noise=NOISE, share=SHARE, pull=pull
+            )
             values[mine] = small_integer_bf16(leaning[:, 0], UNIT_BITS)
     return Draft(
         inputs={

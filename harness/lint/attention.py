@@ -25,7 +25,7 @@ EVERY_ROW = 65  # up to this many live nodes every bit is flipped, above it the 
 SAMPLED_ROWS = 32
 TAIL_WEIGHT = (0.1, 0.4)
 NO_LEAN = frozenset({"zero_query", "peaked", "equal_logits"})  # flags of queries that cannot lean to the tail
-DEEP = 32  # rows of a sample that see more tail nodes are not asked bit by bit: each key weighs too little
+DEEP = 16  # rows of a sample that see more tail nodes are not asked bit by bit: each key weighs too little
 LOOKS_CAUSAL = frozenset({"chain", "root_only", "empty"})
 
 

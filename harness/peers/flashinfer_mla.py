@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.contract import MLA_DK, MLA_DV
-from harness.peers.packages import need, need_gpu
+from harness.peers.packages import gpu_of, need
 from harness.peers.problem import Problem
 
 _WORKSPACE = 256 << 20
@@ -27,8 +27,7 @@ class _FlashInfer:
 
     def __init__(self) -> None:
         self._torch, self._flashinfer = need("torch"), need("flashinfer")
-        need_gpu(self._torch)
-        self.device = "cuda"
+        self.device = gpu_of(self._torch)
         self._workspace = self._torch.empty(_WORKSPACE, dtype=self._torch.uint8, device=self.device)
         version = getattr(self._flashinfer, "__version__", "")
         self.description = f"FlashInfer {version} MLA {self.backend}, {type(self).__name__}".strip()
@@ -131,10 +130,10 @@ class Cascade(_FlashInfer):
         some = np.flatnonzero(sees.any(axis=0))
         (keys,), (values,) = problem.keys_and_values(problem.rows(b, problem.prefix[b] + some))
         mask = torch.from_numpy(sees[:, some]).to(self.device)[:, None]
-        q = problem.q[b, : problem.count[b]]
+        q, keys = problem.q[b, : problem.count[b]].float(), keys.float()  # a bf16 product would round scores
 
         def run() -> tuple[Any, Any]:
-            scores = (q @ keys.T).float() * problem.scale
+            scores = q @ keys.T * problem.scale
             scores = scores.masked_fill(~mask, float("-inf"))
             lse = torch.logsumexp(scores, -1)
             weights = torch.nan_to_num(torch.exp(scores - lse[..., None]))

@@ -22,7 +22,8 @@ def need(name: str) -> Any:
         raise EnvironmentProblem(f"{' '.join(text.split())}; {_REMEDY[name]}") from error
 
 
-def need_gpu(torch: Any) -> None:
-    """EnvironmentProblem without a GPU that torch can use."""
+def gpu_of(torch: Any) -> str:
+    """The device for tensors; EnvironmentProblem without a GPU that torch can use."""
     if not torch.cuda.is_available():
         raise EnvironmentProblem("this target needs a GPU that torch can use; torch sees none")
+    return "cuda"
