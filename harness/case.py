@@ -105,11 +105,60 @@ class Patched:
 
 
 Value = AnyArray | Recipe | Patched
+ROW_AXES = 3  # of an attention output: request, node, head
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """An expected array [B,N,Hq,..] of which some rows are known.
+
+    ``rows`` are rising int64 places in [B*N*Hq], ``values`` [n,..] what stands there.
+    """
+
+    shape: tuple[int, ...]
+    rows: npt.NDArray[np.int64]
+    values: AnyArray
+
+    def pick(self, array: AnyArray) -> AnyArray:
+        """The known rows of another array of this shape."""
+        picked: AnyArray = array.reshape(-1, *self.shape[ROW_AXES:])[self.rows]
+        return picked
+
+    def filled(self, fill: AnyArray) -> AnyArray:
+        """``fill`` (of this shape) with the known rows in place."""
+        array = fill.copy()
+        array.reshape(-1, *self.shape[ROW_AXES:])[self.rows] = self.values
+        return array
+
+
+Expected = Value | Sampled
 
 
 def materialize(value: Value) -> AnyArray:
     """The plain array of a value."""
     return value if isinstance(value, np.ndarray) else value.materialize()
+
+
+def known(value: Expected) -> AnyArray:
+    """What is known of an expected value: the plain array, or its sampled rows alone [n,..]."""
+    return value.values if isinstance(value, Sampled) else materialize(value)
+
+
+def row_values(value: Value, rows: npt.NDArray[np.int64]) -> AnyArray:
+    """Rows [n,R] of a value seen as rows of its last axis; of a recipe, without the others."""
+    if isinstance(value, np.ndarray):
+        picked: AnyArray = value.reshape(-1, value.shape[-1])[rows]
+        return picked
+    if isinstance(value, Recipe):
+        width = value.shape[-1]
+        made = [value.elements(row * width, (row + 1) * width) for row in rows.tolist()]
+        return np.stack(made) if made else value.elements(0, 0).reshape(0, width)
+    picked = row_values(value.base, rows)
+    place = np.minimum(np.searchsorted(value.rows, rows), max(len(value.rows) - 1, 0))
+    if len(value.rows):
+        hit = value.rows[place] == rows
+        picked[hit] = value.values[place[hit]]
+    return picked
 
 
 @dataclass(frozen=True)
@@ -118,7 +167,8 @@ class Case:
 
     ``inputs`` and ``expected`` are keyed by the contract's array names. Expected attention outputs are
     ``out`` and ``lse`` with what their allowance needs beside them: ``out_m``, ``lse_d`` (float32) and
-    ``visible`` (int32); see `harness.judge.compare`. ``notes`` are numbers that the generator proved.
+    ``visible`` (int32); see `harness.judge.compare`. All of these but ``visible`` may be `Sampled`, with the
+    same rows. ``notes`` are numbers that the generator proved.
     """
 
     case_id: str
@@ -130,5 +180,5 @@ class Case:
     seed: int
     inputs: Mapping[str, Value]
     scalars: Mapping[str, int | float]
-    expected: Mapping[str, Value]
+    expected: Mapping[str, Expected]
     notes: Mapping[str, float] = field(default_factory=dict)

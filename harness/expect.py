@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import references
-from harness.case import AnyArray, Patched, Recipe, Value, materialize
+from harness.case import AnyArray, Expected, Patched, Recipe, Value, known, materialize
+from harness.expect_rows import sampled_attention
 from harness.shapes import values_of
 
 _FLOATS = ("out", "out_m", "lse", "lse_d")  # float64 in the references, float32 (wider than bf16) here
@@ -24,14 +26,22 @@ def run_reference(
 
 
 def expected_outputs(
-    kernel: str, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]
-) -> dict[str, Value]:
-    """Outputs keyed by the contract's names. A pool made from a recipe comes back as a patch of it."""
-    expected: dict[str, Value] = {}
+    kernel: str,
+    inputs: Mapping[str, Value],
+    scalars: Mapping[str, int | float],
+    rows: npt.NDArray[np.int64] | None = None,
+) -> dict[str, Expected]:
+    """Outputs keyed by the contract's names. A pool made from a recipe comes back as a patch of it.
+
+    ``rows``, for verify_attn of one KV head: rising places in [B*N*Hq] of the rows to compute and keep.
+    """
+    if rows is not None:
+        return sampled_attention(inputs, scalars, rows)
+    expected: dict[str, Expected] = {}
     for name, array in run_reference(kernel, inputs, scalars).items():
         expected[name] = array.astype(np.float32) if name in _FLOATS else array
     pool = inputs.get("kv")
     if "kv" in expected and isinstance(pool, Recipe | Patched):
         base = pool if isinstance(pool, Recipe) else pool.base
-        expected["kv"] = Patched.difference(base, materialize(expected["kv"]))
+        expected["kv"] = Patched.difference(base, known(expected["kv"]))
     return expected

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.case import AnyArray, Case, materialize
+from harness.case import AnyArray, Case, known
 from harness.shapes import shape_of
 
 _TREE = ("node_token", "node_parent", "next_token", "next_sibling", "tree_mask", "node_count")
@@ -38,9 +38,7 @@ class RequestTree:
 
 def trees(case: Case, request: int | None = None) -> Iterator[RequestTree]:
     """The trees of a case, all or of one request, in order. kv_commit has paths without nodes."""
-    arrays = {
-        name: materialize(value) for name, value in {**case.inputs, **case.expected}.items() if name in _USED
-    }
+    arrays = {name: known(value) for name, value in {**case.inputs, **case.expected}.items() if name in _USED}
     steps = list(range(len(arrays["node_count"]))) if case.kernel == "greedy_step" else [None]
     for step in steps:
         mine = {name: array[step] for name, array in arrays.items()} if step is not None else arrays

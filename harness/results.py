@@ -74,7 +74,7 @@ class CaseResult:
     flags: tuple[str, ...]
     outcome: Outcome
     policy: str
-    message: str  # one line: why, empty when PASS
+    message: str  # one line: why; of a PASS, what was not compared or whom to suspect
     share: float | None  # largest share of an allowance used; None where every output is exact
     seconds: float | None  # one call of the target; event time on cuda
     reproduce: str  # the command that replays this case alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.case import Patched, Recipe, Value
+from harness.case import Expected, Patched, Recipe, Sampled, Value
 from harness.contract import KERNELS, PLANTED_INPUTS, SYNTHESIZED_INPUTS, Array, Kernel, mask_words
 from harness.errors import UsageProblem
 
@@ -22,15 +22,17 @@ def kernel_named(name: str) -> Kernel:
     return KERNELS[name]
 
 
-def shape_of(value: Value) -> tuple[int, ...]:
+def shape_of(value: Expected) -> tuple[int, ...]:
     """The shape of a value, without materialising it."""
-    if isinstance(value, Recipe):
+    if isinstance(value, Recipe | Sampled):
         return value.shape
     return value.base.shape if isinstance(value, Patched) else value.shape
 
 
-def dtype_of(value: Value) -> str:
+def dtype_of(value: Expected) -> str:
     """The NumPy dtype string of a value, without materialising it."""
+    if isinstance(value, Sampled):
+        return value.values.dtype.str
     if isinstance(value, Patched):
         return dtype_of(value.base)
     if isinstance(value, Recipe):

@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from harness.case import Case, Patched, Recipe, Value
+from harness.case import Case, Expected, Patched, Recipe, Sampled
 from harness.contract import KERNELS
 from harness.errors import UsageProblem
 from harness.flags import FLAGS
 from harness.forest import Node, RequestTree, request_count, trees
+from harness.judge.rows import described
 from harness.shapes import dtype_of, kernel_named, shape_of
 from harness.store import FixtureSet
 
@@ -86,14 +87,16 @@ def _arrays(case: Case) -> Table:
     return table
 
 
-def _dtype(kernel: str, name: str, value: Value) -> str:
+def _dtype(kernel: str, name: str, value: Expected) -> str:
     known = {array.name: array.dtype for array in kernel_named(kernel).arrays}
     return str(known.get(name, np.dtype(dtype_of(value)).name))
 
 
-def _content(value: Value) -> str:
+def _content(value: Expected) -> str:
     if isinstance(value, Recipe):
         return f"recipe {value.kind}, seed {value.seed}"
+    if isinstance(value, Sampled):
+        return described(value)
     if isinstance(value, Patched):
         return f"recipe {value.base.kind}, seed {value.base.seed}, {len(value.rows)} rows replaced"
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))

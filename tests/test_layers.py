@@ -23,6 +23,7 @@ ALLOWED = {
     },
     "harness/contract.py": {"numpy"},
     "harness/memory": GPU_MACHINE | {"harness", "references"},
+    "harness/peers": {"numpy", "harness", "references"},
     "harness/targets": GPU_MACHINE | {"harness", "references"},
     "harness/runner": GPU_MACHINE | {"harness"},
     "harness/bench": GPU_MACHINE | {"harness"},
@@ -36,6 +37,7 @@ ABOVE = {
     "harness/cases": "store lint judge runner targets generate report",
     "harness/store": "cases lint runner targets generate report",
     "harness/memory": "targets runner store cases lint report",
+    "harness/peers": "runner judge store cases lint report generate",
     "harness/targets": "runner judge store cases lint report",
     "harness/judge": "runner targets cases lint report",
 }

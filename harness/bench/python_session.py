@@ -1,6 +1,7 @@
 """A case on a Python target: its method is called with fresh copies of the inputs, the wall clock around it.
 
-What the method does between its start and its return is the time, transfers included.
+What the method does between its start and its return is the time, transfers included, unless it gives back a
+time of its own (``timing = "event"``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class PythonSession:
 
     def arrange(self, cache: str, touched: int, calls: int) -> Arrangement:
         """Nothing to set up: one call is one sample."""
-        return Arrangement(cache, "host clock", 1, 1, touched, 0, "")
+        return Arrangement(cache, self._target.identity.info.timing, 1, 1, touched, 0, "")
 
     def check(self) -> Observation:
         """As in a verify."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.case import AnyArray, Case, materialize
+from harness.case import AnyArray, Case, known
 from harness.memory.hostile import dead_attention_rows
 from harness.shapes import is_planted, shape_of
 
@@ -44,8 +44,10 @@ class Work:
 
 def work_of(case: Case) -> Work:
     """The work of one call. greedy_step: of its first step."""
-    arrays = {n: v for n, v in {**case.inputs, **case.expected}.items() if n not in ("kv", "out", "out_m")}
-    plain = {name: materialize(value) for name, value in arrays.items()}
+    arrays = {
+        n: v for n, v in {**case.inputs, **case.expected}.items() if n not in ("kv", "q", "out", "out_m")
+    }
+    plain = {name: known(value) for name, value in arrays.items()}
     shapes = {name: shape_of(value) for name, value in {**case.expected, **case.inputs}.items()}
     if case.kernel == "tree_build":
         return _build(plain)

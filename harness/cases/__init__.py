@@ -26,6 +26,7 @@ from harness.cases.attention_batches import BATCHES
 from harness.cases.attention_bits import BITS
 from harness.cases.attention_large import LARGE
 from harness.cases.attention_lengths import LENGTHS
+from harness.cases.attention_pairs import PAIRS, SPLITS
 from harness.cases.attention_probes import PROBES
 from harness.cases.attention_trees import TREE_SHAPES
 from harness.cases.attention_values import VALUES
@@ -55,7 +56,19 @@ TREE_BUILD = (
     invalid_edges.BAD_ROWS,
     related_batches.BUILD,
 )
-ATTENTION = (LENGTHS, TREE_SHAPES, BATCHES, BITS, VALUES, LARGE, PROBES, FAR_ATTENTION, RELATED)
+ATTENTION = (
+    LENGTHS,
+    TREE_SHAPES,
+    BATCHES,
+    BITS,
+    VALUES,
+    LARGE,
+    PAIRS,
+    SPLITS,
+    PROBES,
+    FAR_ATTENTION,
+    RELATED,
+)
 TREE_ACCEPT = (
     accept_walks.WALKS,
     accept_walks.CHOSEN,

@@ -21,9 +21,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 UNIT_BITS = 7  # keys and queries are multiples of 2^-7
-_FINE = 10  # bits of the coefficients
+FINE = 10  # bits of the coefficients
 _LOG2E = Fraction(1442695040888963407, 10**18)
 _STEPS = 11  # halvings of the range of the multiple
+_KEYS = 8192  # keys converted at a time
 _REACH = 14  # nats: the most that the multiple may move a marked key
 
 
@@ -38,33 +39,36 @@ def lean(
     *,
     noise: int = 100,
     share: tuple[int, int] = (18, 32),
+    pull: Ints | None = None,
 ) -> Ints:
-    """Queries int64 [n,heads,Dk] in units of 1/128, of at most 8 significant bits.
+    """Queries int64 [r,heads,Dk] in units of 1/128, of at most 8 significant bits.
 
-    ``prefix`` [P,Hkv,Dk] and ``tail`` [n,Hkv,Dk] are keys in units of 1/128 (whole numbers in float64, so
-    that products are exact), ``mark`` [Hkv,Dk] is what all tail keys share, ``sees`` bool [n,n]. ``noise``
-    is the standard deviation of the logits of random keys in percent. Where there is a prefix, the tail
-    gets the weight that equal logits would give it, but at least ``share[0]`` and at most ``share[1]``
-    percent.
+    ``prefix`` [P,Hkv,Dk] and ``tail`` [n,Hkv,Dk] are keys in units of 1/128 (whole numbers; products are
+    taken in float64, so that they are exact), ``mark`` [Hkv,Dk] is what all tail keys share, ``sees`` bool
+    [r,n] says what each query sees (r = n for all nodes of a tree). ``noise`` is the standard deviation of
+    the logits of random keys in percent. Where there is a prefix, the tail gets the weight that equal logits
+    would give it, but at least ``share[0]`` and at most ``share[1]`` percent. ``pull`` [r,heads,Dk], in units
+    of 2^-17, is added to the noise.
     """
-    nodes, groups, width = tail.shape
-    amplitude = int(Fraction(noise * 3 << _FINE, 100) / Fraction(scale) * 1024 / isqrt(width << 20))
+    nodes, (_, groups, width) = len(sees), tail.shape
+    amplitude = int(Fraction(noise * 3 << FINE, 100) / Fraction(scale) * 1024 / isqrt(width << 20))
     base = amplitude * (draw.below(256, (nodes, heads, width)) - 128)
+    base = base if pull is None else base + pull
     seen = sees.sum(axis=1).astype(np.int64)
     wanted = np.clip(100 * seen // np.maximum(len(prefix) + seen, 1), *share)
     if len(prefix) == 0:
-        return eight_bits(base >> _FINE)
+        return eight_bits(base >> FINE)
     towards = np.repeat(mark, heads // groups, axis=0)
     keys = np.concatenate([prefix, tail])
     hidden = np.concatenate([np.zeros((nodes, len(prefix)), np.bool_), ~sees], axis=1)
     unit = log2_unit(scale)
     marked = max(int(np.count_nonzero(mark[0])), 1)
-    reach = int(Fraction(_REACH << _FINE) / (Fraction(scale) * marked))
+    reach = int(Fraction(_REACH << FINE) / (Fraction(scale) * marked))
     multiple = np.zeros((nodes, heads), np.int64)
     for h in range(heads):
-        key = keys[:, h // (heads // groups)].T
-        fixed = (base[:, h].astype(np.float64) @ key).astype(np.int64)
-        slope = (towards[h] @ key).astype(np.int64)
+        key = keys[:, h // (heads // groups)]
+        fixed = _products(base[:, h].astype(np.float64), key)
+        slope = _products(towards[h][None], key)[0]
         low = np.full(nodes, -reach, np.int64)
         high = np.full(nodes, reach, np.int64)
         for _ in range(_STEPS):
@@ -74,7 +78,13 @@ def lean(
             above = 100 * inside > wanted * weight.sum(axis=1)
             high, low = np.where(above, middle, high), np.where(above, low, middle)
         multiple[:, h] = low
-    return eight_bits((base + multiple[..., None] * towards.astype(np.int64)) >> _FINE)
+    return eight_bits((base + multiple[..., None] * towards.astype(np.int64)) >> FINE)
+
+
+def _products(rows: Floats, keys: Floats) -> Ints:
+    """``rows`` [r,Dk] times ``keys`` [k,Dk]: int64 [r,k], exact. Some keys at a time become float64."""
+    parts = [rows @ keys[at : at + _KEYS].astype(np.float64).T for at in range(0, len(keys), _KEYS)]
+    return np.concatenate(parts, axis=1).astype(np.int64)
 
 
 def draw_mark(draw: Draw, groups: int, width: int) -> Floats:
@@ -87,7 +97,7 @@ def draw_mark(draw: Draw, groups: int, width: int) -> Floats:
 
 def log2_unit(scale: float) -> int:
     """Factor f: a dot product of base and key, times f, shifted right by 36, is 64 * log2 of its weight."""
-    return int(Fraction(scale) * _LOG2E * 64 * 2**36 / 2 ** (2 * UNIT_BITS + _FINE))
+    return int(Fraction(scale) * _LOG2E * 64 * 2**36 / 2 ** (2 * UNIT_BITS + FINE))
 
 
 def weights(level: Ints, hidden: npt.NDArray[np.bool_]) -> Ints:

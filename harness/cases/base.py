@@ -11,6 +11,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from harness.case import Case, Policy, Validity, Value
 from harness.draw import Draw, case_seed
 from harness.expect import expected_outputs
@@ -23,13 +26,17 @@ _POLICIES: dict[str, Policy] = {"verify_attn": "attention", "greedy_step": "atte
 
 @dataclass(frozen=True)
 class Draft:
-    """What a family makes: the inputs of a case, before anything is expected of it."""
+    """What a family makes: the inputs of a case, before anything is expected of it.
+
+    ``rows``, rising places in [B*N*Hq], are the rows whose expected attention is stored; None: all of them.
+    """
 
     inputs: Mapping[str, Value]
     scalars: Mapping[str, int | float]
     flags: tuple[str, ...]
     validity: Validity = "valid"
     notes: Mapping[str, float] = field(default_factory=dict)
+    rows: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,6 @@ def make_case(family: Family, params: Params, root_seed: int) -> Case:
         seed=seed,
         inputs=draft.inputs,
         scalars=draft.scalars,
-        expected=expected_outputs(family.kernel, draft.inputs, draft.scalars),
+        expected=expected_outputs(family.kernel, draft.inputs, draft.scalars, draft.rows),
         notes=draft.notes,
     )

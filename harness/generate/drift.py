@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.case import AnyArray, Case, Patched, Recipe, Value, materialize
+from harness.case import AnyArray, Case, Expected, Patched, Recipe, Sampled, known
 from harness.store import FixtureSet
 
 
@@ -56,19 +56,23 @@ def case_difference(old: Case, new: Case) -> str | None:
         if a.keys() != b.keys():
             return f"{role} arrays are {', '.join(a)}, generated {', '.join(b)}"
         for name in a:
-            scale = materialize(new.expected["out_m"]) if name == "out" and "out_m" in new.expected else None
+            scale = known(new.expected["out_m"]) if name == "out" and "out_m" in new.expected else None
             found = _array_difference(a[name], b[name], role == "expected", scale)
             if found is not None:
                 return f"{role} {name} {found}"
     return None
 
 
-def _array_difference(old: Value, new: Value, expected: bool, scale: AnyArray | None) -> str | None:
+def _array_difference(old: Expected, new: Expected, expected: bool, scale: AnyArray | None) -> str | None:
     if isinstance(old, Recipe | Patched) and isinstance(new, Recipe | Patched):
         bases = [value if isinstance(value, Recipe) else value.base for value in (old, new)]
         if bases[0] != bases[1]:
             return f"comes from {bases[0]}, generated from {bases[1]}"
-    a, b = materialize(old), materialize(new)
+    if isinstance(old, Sampled) or isinstance(new, Sampled):
+        rows = [value.rows.tolist() if isinstance(value, Sampled) else None for value in (old, new)]
+        if rows[0] != rows[1]:
+            return "samples other rows"
+    a, b = known(old), known(new)
     if (a.dtype, a.shape) != (b.dtype, b.shape):
         return f"is {a.dtype} {a.shape}, generated {b.dtype} {b.shape}"
     if expected and a.dtype.kind == "f":

@@ -51,11 +51,13 @@ def _compared(case: Case, seen: Observation) -> Verdict:
     if not seen.rounds:
         return Verdict(Outcome.HARNESS_ERROR, "the target was not run")
     share: float | None = None
+    sampled = ""
     for number, changed in enumerate(seen.rounds):
         if number and not changed:
             continue
         outputs = {**seen.rounds[0], **changed}
         found = compare_case(case, outputs, absent=seen.absent, lse_base2=seen.lse_base2)
+        sampled = found.sampled
         share = max((s for s in (share, found.share) if s is not None), default=None)
         if found.misshapen:
             return Verdict(Outcome.WRONG_SHAPE, _all(found.misshapen))
@@ -68,7 +70,7 @@ def _compared(case: Case, seen: Observation) -> Verdict:
     if differing:
         message = f"right, but {', '.join(differing)} differ in a bit between {len(seen.rounds)} runs"
         return Verdict(Outcome.NONDETERMINISTIC, message, share)
-    return Verdict(Outcome.PASS, share=share)
+    return Verdict(Outcome.PASS, sampled, share)
 
 
 def _describe(found: Comparison) -> str:
@@ -79,7 +81,7 @@ def _describe(found: Comparison) -> str:
     text += f"; {wrong.wrong} of {wrong.total} wrong"
     if found.others:
         text += f", {', '.join(found.others)} too"
-    return text
+    return f"{text} ({found.sampled})" if found.sampled else text
 
 
 def _unwritten(seen: Observation) -> list[str]:

@@ -8,15 +8,16 @@ the contract, everything else bit for bit. Where a value is not finite on either
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 
 from harness.allowance import Floats, allowed_lse, allowed_out
-from harness.case import AnyArray, Case, Value, materialize
+from harness.case import AnyArray, Case, Expected, Sampled, known
 from harness.contract import KERNELS, Array
 from harness.errors import FixtureError
+from harness.judge.rows import described, impossible, placed, sample_of
 from harness.results import Mismatch
 from harness.shapes import outputs_of, shape_of
 
@@ -41,6 +42,7 @@ class Comparison:
     others: tuple[str, ...] = ()  # names of further wrong arrays
     share: float | None = None  # largest share of an allowance that any element used
     worst: str = ""  # the element with that share, in words
+    sampled: str = ""  # how many rows were compared, where the case stores a sample of them
 
     @property
     def right(self) -> bool:
@@ -71,32 +73,42 @@ def compare_case(
     allowed = attention_allowance(case.expected) if case.policy == "attention" else {}
     compared, found = 0, []
     for array in arrays:
-        want, got = materialize(expected[array.name]), outputs[array.name]
+        value, got = expected[array.name], outputs[array.name]
+        want = known(value)
         compared += want.size
         if array.name in allowed:
             scale = _LN2 if lse_base2 and array.name == "lse" else 1.0
-            found.append((array, _within(array, want, got, allowed[array.name], scale)))
+            picked = value.pick(got) if isinstance(value, Sampled) else got
+            wrong = _within(array, want, picked, allowed[array.name], scale)
+            if isinstance(value, Sampled):
+                wrong = _of_sample(array.name, wrong, value, got, known(expected["visible"]))
+            found.append((array, wrong))
         else:
             found.append((array, _equal(array, want, got)))
-    return _summary(compared, found)
+    sample = sample_of(expected)
+    return replace(_summary(compared, found), sampled=described(sample) if sample else "")
 
 
-def attention_allowance(expected: Mapping[str, Value]) -> dict[str, Floats]:
-    """The largest difference that ``out`` and ``lse`` may show, element by element (`harness.allowance`)."""
-    out, m, lse, d = (
-        materialize(expected[name]).astype(np.float64) for name in ("out", "out_m", "lse", "lse_d")
-    )
-    allowed = {
-        "out": allowed_out(out, m, d),
-        "lse": allowed_lse(lse, d, materialize(expected["visible"])),
-    }
+def attention_allowance(expected: Mapping[str, Expected]) -> dict[str, Floats]:
+    """The largest difference that ``out`` and ``lse`` may show, element by element (`harness.allowance`).
+
+    Of a sample: of its rows.
+    """
+    out, m, lse, d = (known(expected[name]).astype(np.float64) for name in ("out", "out_m", "lse", "lse_d"))
+    visible, sample = known(expected["visible"]), expected["lse"]
+    if isinstance(sample, Sampled):
+        visible = visible.reshape(-1)[sample.rows // sample.shape[-1]]
+        lse_allowed = allowed_lse(lse[:, None], d[:, None], visible)[:, 0]
+    else:
+        lse_allowed = allowed_lse(lse, d, visible)
+    allowed = {"out": allowed_out(out, m, d), "lse": lse_allowed}
     for name, values in allowed.items():
         if not (np.isfinite(values) & (values >= 0.0)).all():
             raise FixtureError(f"the expected values give no finite allowance for {name}; make the set again")
     return allowed
 
 
-def _expected_of(case: Case, arrays: list[Array]) -> Mapping[str, Value]:
+def _expected_of(case: Case, arrays: list[Array]) -> Mapping[str, Expected]:
     wanted = {a.name for a in arrays}
     if case.policy == "attention":
         wanted |= {"out", "out_m", "lse", "lse_d", "visible"}
@@ -106,13 +118,20 @@ def _expected_of(case: Case, arrays: list[Array]) -> Mapping[str, Value]:
     return case.expected
 
 
-def _shape_fault(array: Array, expected: Value, got: AnyArray | None) -> str:
+def _shape_fault(array: Array, expected: Expected, got: AnyArray | None) -> str:
     if got is None:
         return f"{array.name}: missing"
     shape, dtype = shape_of(expected), array.numpy_dtype
     if got.dtype == dtype and got.shape == shape:
         return ""
     return f"{array.name}: got {got.dtype.name}{list(got.shape)}, want {dtype.name}{list(shape)}"
+
+
+def _of_sample(name: str, wrong: _Wrong, sample: Sampled, got: AnyArray, visible: AnyArray) -> _Wrong:
+    """What the rows of a sample show, and else what the others cannot show."""
+    if wrong.mismatch is not None:
+        return replace(wrong, mismatch=placed(wrong.mismatch, sample))
+    return replace(wrong, mismatch=impossible(name, got, visible))
 
 
 def _equal(array: Array, want: AnyArray, got: AnyArray) -> _Wrong:

@@ -25,6 +25,7 @@ EVERY_ROW = 65  # up to this many live nodes every bit is flipped, above it the 
 SAMPLED_ROWS = 32
 TAIL_WEIGHT = (0.1, 0.4)
 NO_LEAN = frozenset({"zero_query", "peaked", "equal_logits"})  # flags of queries that cannot lean to the tail
+DEEP = 16  # rows of a sample that see more tail nodes are not asked bit by bit: each key weighs too little
 LOOKS_CAUSAL = frozenset({"chain", "root_only", "empty"})
 
 
@@ -115,7 +116,7 @@ def _relative(part: Attention) -> Floats:
 
 def _tells_causal(part: Attention) -> bool:
     """Whether a causal mask changes some lse or, failing that, some out of the request by enough."""
-    causal = np.tri(len(part.sees), dtype=np.bool_)
+    causal = part.node[:, None] >= np.arange(part.sees.shape[1])
     if (causal == part.sees).all():
         return False
     if (part.visible == 0).any():
@@ -140,14 +141,16 @@ def _off(change: Floats, limit: Floats) -> Bools:
 
 
 def _flips(part: Attention, out_alone: bool) -> tuple[Bools, Bools, npt.NDArray[np.intp]]:
-    """Bits [r,n] that lse tells and that out tells, and the rows [r] tried.
+    """Bits [r,n] that lse tells and that out tells, and the nodes [r] tried.
 
     Where ``out_alone`` is false, out is only asked about bits that lse does not tell.
     """
-    nodes = len(part.sees)
-    some = np.arange(nodes)
-    if nodes > EVERY_ROW:
-        some = np.unique(np.arange(SAMPLED_ROWS) * (nodes - 1) // (SAMPLED_ROWS - 1))
+    rows = len(part.sees)
+    some = np.arange(rows)
+    if rows > EVERY_ROW:
+        some = np.unique(np.arange(SAMPLED_ROWS) * (rows - 1) // (SAMPLED_ROWS - 1))
+    if part.sampled:
+        some = some[part.sees[some].sum(axis=1) <= DEEP]
     sees, lse = part.sees[some], part.lse[some]
     t = _relative(part)[some]
     appears = (part.visible[some] == 0)[:, None]  # a row that saw nothing sees something
@@ -166,4 +169,4 @@ def _flips(part: Attention, out_alone: bool) -> tuple[Bools, Bools, npt.NDArray[
             if len(ask):
                 change = share[r, h, ask, None] * np.abs(value[ask] - part.out[some[r], h])
                 by_out[r, ask] |= _off(change, limit[r, h]).any(axis=1)
-    return by_lse, by_out, some
+    return by_lse, by_out, part.node[some]

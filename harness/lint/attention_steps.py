@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.case import AnyArray, Case, materialize
+from harness.case import ROW_AXES, AnyArray, Case, Sampled, known, materialize
+from harness.judge.rows import sample_of
 from references import bf16_to_float64, kv_commit, planted_embed, unpack_mask
 
 Floats = npt.NDArray[np.float64]
@@ -16,14 +17,17 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Attention:
-    """One request with n live nodes: its tail keys' logits and values, and what is expected.
+    """One request with n live nodes: its tail keys' logits and values, and what is expected of r rows.
 
-    ``sees`` bool [n,n], ``logits`` [n,Hq,n] (scaled, of every tail key, seen or not), ``values`` [n,Hkv,Dv];
-    expected ``out`` and ``m`` [n,Hq,Dv], ``lse`` and ``d`` [n,Hq], ``visible`` int64 [n]. Floats are float64.
+    ``node`` [r] is the node of each row: all of them in order, or, where a case stores a sample, those of
+    its rows, of one head each (Hq 1). ``sees`` bool [r,n], ``logits`` [r,Hq,n] (scaled, of every tail key,
+    seen or not), ``values`` [n,Hkv,Dv]; expected ``out`` and ``m`` [r,Hq,Dv], ``lse`` and ``d`` [r,Hq],
+    ``visible`` int64 [r]. Floats are float64.
     """
 
     name: str
     prefix: int
+    node: npt.NDArray[np.int64]
     sees: npt.NDArray[np.bool_]
     logits: Floats
     values: Floats
@@ -32,6 +36,7 @@ class Attention:
     lse: Floats
     d: Floats
     visible: npt.NDArray[np.int64]
+    sampled: bool = False
 
     def head_values(self) -> Iterator[Floats]:
         """Values [n,Dv] of the KV head of each query head."""
@@ -43,8 +48,11 @@ class Attention:
 def attention_steps(case: Case) -> Iterator[Attention]:
     """Every attention problem of a verify_attn or greedy_step case. ValueError for another kernel."""
     inputs = {name: materialize(value) for name, value in case.inputs.items()}
-    expected = {name: materialize(value) for name, value in case.expected.items()}
-    if case.kernel == "verify_attn":
+    expected = {name: known(value) for name, value in case.expected.items()}
+    sample = sample_of(case.expected)
+    if case.kernel == "verify_attn" and sample is not None:
+        yield from _sampled({**inputs, **expected}, sample, float(np.float32(case.scalars["scale"])))
+    elif case.kernel == "verify_attn":
         yield from _requests("", {**inputs, **expected}, inputs["q"], inputs["kv"], case.scalars)
     elif case.kernel == "greedy_step":
         yield from _steps(inputs, expected, case.scalars)
@@ -114,6 +122,7 @@ def _requests(
         yield Attention(
             name=f"{where}request {b}",
             prefix=prefix,
+            node=np.arange(live),
             sees=unpack_mask(arrays["tree_mask"][b, :live], live),
             logits=scale * logits.reshape(live, -1, live),
             values=values,
@@ -122,6 +131,37 @@ def _requests(
             lse=arrays["lse"][b, :live].astype(np.float64),
             d=arrays["lse_d"][b, :live].astype(np.float64),
             visible=arrays["visible"][b, :live].astype(np.int64),
+        )
+
+
+def _sampled(arrays: Mapping[str, AnyArray], sample: Sampled, scale: float) -> Iterator[Attention]:
+    """The live requests of which some rows of mla are stored."""
+    request, node, head = np.unravel_index(sample.rows, sample.shape[:ROW_AXES])
+    page_slots, width = arrays["kv"].shape[1:]
+    for b in np.unique(request).tolist():
+        live, prefix = int(arrays["node_count"][b]), int(arrays["prefix_len"][b])
+        mine = np.flatnonzero((request == b) & (node < live))
+        if len(mine) == 0:
+            continue
+        at = _rows(arrays["block_table"], b, prefix + np.arange(live), page_slots)
+        keys = bf16_to_float64(arrays["kv"].reshape(-1, width)[at])
+        queries = bf16_to_float64(arrays["q"][b, node[mine], head[mine]])
+        out, m, lse, d = (
+            arrays[name][mine].astype(np.float64)[:, None] for name in ("out", "out_m", "lse", "lse_d")
+        )
+        yield Attention(
+            name=f"request {b}",
+            prefix=prefix,
+            node=node[mine],
+            sees=unpack_mask(arrays["tree_mask"][b, node[mine]], live),
+            logits=scale * (queries @ keys.T)[:, None],
+            values=keys[:, None, : sample.shape[-1]],
+            out=out,
+            m=m,
+            lse=lse,
+            d=d,
+            visible=arrays["visible"][b, node[mine]].astype(np.int64),
+            sampled=True,
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from harness.case import AnyArray, Case
 from harness.contract import KERNELS, Array
 from harness.judge.compare import compare_case
+from harness.judge.rows import sample_of, whole
 from harness.lint.attention import attention_findings
 from harness.memory.buffers import POISONS
 from harness.shapes import outputs_of
@@ -28,7 +29,7 @@ _NAN = {"bf16": np.uint16(0x7FC0), "f32": np.float32(np.nan)}
 def discrimination_findings(case: Case, inputs: Arrays, expected: Arrays) -> Iterator[str]:
     """One line for each wrong output that the case would accept."""
     arrays = outputs_of(KERNELS[case.kernel], case.inputs)
-    right = {array.name: _as_given(array, expected[array.name]) for array in arrays}
+    right = {array.name: _as_given(array, _whole(case, array, expected)) for array in arrays}
     if not compare_case(case, right).right:
         yield "refuses its own expected outputs"
     if not DEGENERATE & set(case.flags):
@@ -62,6 +63,10 @@ def _wrong(group: list[Array], right: Arrays, inputs: Arrays) -> Iterator[tuple[
     if any(copy is not None for copy in copies.values()):
         zeros = {a.name: np.zeros_like(right[a.name]) for a in group}
         yield "copied", {name: zeros[name] if copy is None else copy for name, copy in copies.items()}
+
+
+def _whole(case: Case, array: Array, expected: Arrays) -> AnyArray:
+    return whole(case.expected, array.name) if sample_of(case.expected) else expected[array.name]
 
 
 def _as_given(array: Array, expected: AnyArray) -> AnyArray:

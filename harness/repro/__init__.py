@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import harness
-from harness.case import AnyArray, Case, materialize
+from harness.case import AnyArray, Case, Sampled, known, materialize
 from harness.contract import KERNELS, Array
 from harness.errors import EnvironmentProblem, UsageProblem
 from harness.judge.compare import attention_allowance
+from harness.judge.rows import whole
 from harness.repro.declarations import declarations
 from harness.shapes import inputs_of, outputs_of
 
@@ -67,13 +69,24 @@ def _files(case: Case) -> list[tuple[str, str, AnyArray]]:
     for array in outputs_of(kernel, case.inputs):
         files.append((f"{array.name}.expected", "expected", _expected(array, case, attention)))
         if array.name in attention:
-            files.append((f"{array.name}.allowed", "allowed difference", attention[array.name]))
+            files.append((f"{array.name}.allowed", "allowed difference", _allowed(array, case, attention)))
     return files
 
 
 def _expected(array: Array, case: Case, attention: Mapping[str, AnyArray]) -> AnyArray:
-    values = materialize(case.expected[array.name])
-    return values.astype(np.float32) if array.name in attention else values
+    if array.name in attention:
+        return whole(case.expected, array.name).astype(np.float32)
+    return known(case.expected[array.name])
+
+
+def _allowed(array: Array, case: Case, attention: Mapping[str, AnyArray]) -> AnyArray:
+    """Of a row that is not stored, any finite value is allowed."""
+    value, allowed = case.expected[array.name], attention[array.name]
+    if not isinstance(value, Sampled):
+        return allowed
+    free = np.where(known(case.expected["visible"]) == 0, 0.0, np.inf)
+    fill = np.broadcast_to(free.reshape(*free.shape, *[1] * (len(value.shape) - 2)), value.shape)
+    return replace(value, values=allowed).filled(fill)
 
 
 def _header() -> Path:

@@ -213,7 +213,8 @@ class _Run:
     def _all_notes(self, hello: Hello) -> tuple[str, ...]:
         notes = [*sorted(self._deaths), *self._waivers.expired]
         notes += [f"{note} ({count} cases)" for note, count in sorted(self._notes.items())]
-        if hello.info.kind == "library" and "ATTN_LSE" not in hello.info.capabilities:
+        declared = set(hello.info.capabilities)
+        if declared & {"ATTN_MLA", "ATTN_GQA"} and "ATTN_LSE" not in declared:
             notes.append("lse was not compared: the target does not declare ATTN_LSE")
         elsewhere = built_not_run(hello.info.description, hello.facts.get("compute capability", ""))
         if elsewhere and hello.info.memory == "device":

@@ -1,8 +1,8 @@
 """How a case becomes bytes: the encoding of its values, its text columns and its two hashes.
 
-Encodings of a value: *plain* (the array), *recipe* (kind, seed, shape) and *patched* (a recipe with some rows
-replaced). ``payload_sha256`` is over what is equal on every machine; ``integrity_sha256`` over everything. A
-recipe is hashed as what it is, not as the bytes it makes.
+Encodings of a value: *plain* (the array), *recipe* (kind, seed, shape), *patched* (a recipe with some rows
+replaced) and *sampled* (some rows of an expected array). ``payload_sha256`` is over what is equal on every
+machine; ``integrity_sha256`` over everything. A recipe is hashed as what it is, not as the bytes it makes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from harness.case import AnyArray, Case, Patched, Recipe, RecipeKind, Value
+from harness.case import ROW_AXES, AnyArray, Case, Expected, Patched, Recipe, RecipeKind, Sampled
 from harness.contract import KERNELS
 from harness.errors import HarnessError
 
 Role = Literal["input", "expected"]
 ROLES: tuple[Role, ...] = get_args(Role)
-ABSENT, PLAIN, RECIPE, PATCHED = range(4)
+ABSENT, PLAIN, RECIPE, PATCHED, SAMPLED = range(5)
 RECIPE_KINDS: tuple[RecipeKind, ...] = get_args(RecipeKind)
 RECIPE_DTYPES: dict[RecipeKind, np.dtype[np.generic]] = {
     "bytes": np.dtype("u1"),
@@ -37,7 +37,7 @@ def _no_rows() -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Encoded:
-    """One value. ``data`` is 1-D little-endian: a plain array, or the replaced rows of a patch."""
+    """One value. ``data`` is 1-D little-endian: a plain array, or the rows of a patch or a sample."""
 
     encoding: int
     logical_dtype: str
@@ -53,8 +53,12 @@ class Encoded:
         return self.data.dtype.kind == "f"
 
 
-def encode(kernel: str, name: str, value: Value) -> Encoded:
+def encode(kernel: str, name: str, value: Expected) -> Encoded:
     """Encode one value. HarnessError for a dtype that the schema does not know."""
+    if isinstance(value, Sampled):
+        logical = logical_dtype(kernel, name, value.values.dtype)
+        rows = np.ascontiguousarray(value.rows, dtype="<i8")
+        return Encoded(SAMPLED, logical, value.shape, _flat(value.values), rows)
     if isinstance(value, np.ndarray):
         return Encoded(PLAIN, logical_dtype(kernel, name, value.dtype), value.shape, _flat(value))
     base = value if isinstance(value, Recipe) else value.base
@@ -82,10 +86,12 @@ def _flat(array: AnyArray) -> AnyArray:
 
 
 def decode(encoding: int, logical: str, shape: tuple[int, ...], data: AnyArray, rows: AnyArray,
-           kind: int, seed: int) -> Value:  # fmt: skip
+           kind: int, seed: int) -> Expected:  # fmt: skip
     """The value that `encode` was given, in arrays that the caller owns."""
     if encoding == PLAIN:
         return data.astype(np.bool_).reshape(shape) if logical == "bool" else data.reshape(shape)
+    if encoding == SAMPLED:
+        return Sampled(shape, rows, data.reshape(len(rows), *shape[ROW_AXES:]))
     base = Recipe(RECIPE_KINDS[kind], seed, shape)
     return base if encoding == RECIPE else Patched(base, rows, data.reshape(len(rows), shape[-1]))
 
@@ -120,6 +126,9 @@ def case_hashes(case: Case, values: list[tuple[Role, str, Encoded]]) -> tuple[st
     _feed(payload, case.kernel, case.policy, case.validity, json.dumps(case.flags), number_json(case.scalars))
     for role, name, value in values:
         floats = role == "expected" and value.is_float
+        if value.encoding == SAMPLED:  # which rows are compared is the same everywhere
+            _feed(payload, name, "rows", str(len(value.rows)))
+            payload.update(value.rows.data)
         _feed_value(rest if floats else payload, role, name, value)
     _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload.hexdigest())
     return payload.hexdigest(), rest.hexdigest()
@@ -133,7 +142,7 @@ def _feed(digest: hashlib._Hash, *parts: str) -> None:
 
 
 def _feed_value(digest: hashlib._Hash, role: Role, name: str, value: Encoded) -> None:
-    kind = RECIPE_KINDS[value.recipe_kind] if value.encoding in (RECIPE, PATCHED) else "plain"
+    kind = {PLAIN: "plain", SAMPLED: "sampled"}.get(value.encoding, RECIPE_KINDS[value.recipe_kind])
     shape = ",".join(map(str, value.shape))
     _feed(digest, role, name, value.logical_dtype, shape, kind, str(value.recipe_seed), str(len(value.rows)))
     digest.update(value.rows.data)

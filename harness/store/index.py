@@ -14,7 +14,7 @@ from typing import cast, get_args
 
 import h5py
 
-from harness.case import Case, Policy, Validity, Value
+from harness.case import Case, Expected, Policy, Sampled, Validity, Value
 from harness.contract import CONTRACT_VERSION, KERNELS
 from harness.store.encode import ABSENT, ROLES, Role, parse_number_json
 from harness.store.file import PinnedFile
@@ -75,13 +75,20 @@ class KernelIndex:
                 policy=self.summaries[i].policy,
                 validity=self.summaries[i].validity,
                 seed=self._seeds[i],
-                inputs=self._values("input", i),
+                inputs=self._inputs(i),
                 scalars=parse_number_json(text["scalars"]),
                 expected=self._values("expected", i),
                 notes=parse_number_json(text["notes"]),
             )
 
-    def _values(self, role: Role, i: int) -> dict[str, Value]:
+    def _inputs(self, i: int) -> dict[str, Value]:
+        values = self._values("input", i)
+        for name, value in values.items():
+            if isinstance(value, Sampled):
+                raise self._file.error(f"input {name} of case {i} is a sample", f"input/{name}")
+        return cast(dict[str, Value], values)
+
+    def _values(self, role: Role, i: int) -> dict[str, Expected]:
         arrays = self._arrays[role].items()
         return {name: array.value(i) for name, array in arrays if array.encoding[i] != ABSENT}
 

@@ -22,7 +22,7 @@ from harness.contract import CONTRACT_VERSION, KERNELS
 from harness.errors import FixtureError
 
 SCHEMA = "ddtree-fixtures"
-SCHEMA_VERSION = (1, 0)
+SCHEMA_VERSION = (1, 1)  # 1.1: sampled values
 GENERATOR_VERSION = "1.0"  # rises when the same suite and seed give other cases
 MANIFEST_NAME = "manifest.json"
 _MAX_MANIFEST_BYTES = 1 << 20

@@ -19,7 +19,7 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, Role
+from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED, Role
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
 from harness.store.spool import Segment, SpooledCase, SpoolReader
 
@@ -93,7 +93,7 @@ def _write_array(
         group.small("recipe_kind", np.array([v.head.recipe_kind if v else 0 for v in found], dtype="u1"))
         group.small("recipe_seed", np.array([v.head.recipe_seed if v else 0 for v in found], dtype="<u8"))
         group.attributes("recipe_kind")["kinds"] = ",".join(RECIPE_KINDS)
-    if PATCHED in encodings:
+    if encodings & {PATCHED, SAMPLED}:
         group.small("row_offsets", _offsets([v.rows[2] // 8 if v else 0 for v in found]))
         group.pool("rows", np.dtype("<i8"), [v.rows for v in values], reader)
 

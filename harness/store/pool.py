@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 
-from harness.case import AnyArray, Value
-from harness.store.encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, decode
+from harness.case import ROW_AXES, AnyArray, Expected
+from harness.store.encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, SAMPLED, decode
 from harness.store.file import PinnedFile
 
 _MAX_BYTES = 1 << 36  # of one value, recipes included
@@ -53,7 +53,7 @@ class ArrayIndex:
     row_offsets: AnyArray | None
     rows: _Pool | None
 
-    def value(self, i: int) -> Value:
+    def value(self, i: int) -> Expected:
         """The value of case ``i``, which must not be absent."""
         shape = tuple(self.shapes[i].tolist())
         data = self.values.part(int(self.offsets[i]), int(self.offsets[i + 1]))
@@ -113,7 +113,7 @@ def _fits(array: ArrayIndex, i: int, code: int, shape: list[int]) -> bool:
         array.kinds is None or array.seeds is None or int(array.kinds[i]) >= len(RECIPE_KINDS)
     ):
         return False
-    if code == PATCHED:
-        offsets = array.row_offsets
-        return offsets is not None and stored == int(offsets[i + 1] - offsets[i]) * shape[-1]
+    if code in (PATCHED, SAMPLED):
+        offsets, width = array.row_offsets, math.prod(shape[ROW_AXES:] if code == SAMPLED else shape[-1:])
+        return offsets is not None and stored == int(offsets[i + 1] - offsets[i]) * width
     return {ABSENT: stored == 0, PLAIN: stored == math.prod(shape), RECIPE: stored == 0}.get(code, False)

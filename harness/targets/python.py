@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.case import AnyArray
 from harness.contract import CAPABILITIES, KERNELS, NUMPY_DTYPES, DType
-from harness.errors import UsageProblem
+from harness.errors import HarnessError, UsageProblem
 from harness.memory.timing import host_seconds
 from harness.observation import Job, Round
 from harness.results import TargetInfo
@@ -37,6 +37,8 @@ def open_python(name: str, options: Options) -> PythonTarget:
     try:
         made = getattr(importlib.import_module(module_name), attribute)()
         return PythonTarget(name, "python", made)
+    except HarnessError:
+        raise
     except (Exception, SystemExit) as error:
         raise UsageProblem(f"target {name}: {type(error).__name__}: {error}") from error
 
@@ -58,7 +60,8 @@ class PythonTarget:
     """An object whose methods take a kernel's inputs and scalars by name and return a dict of its outputs.
 
     A method it does not have, or one that raises NotImplementedError, is UNSUPPORTED. An inout array may
-    be changed in place or returned. ``memory = "device"`` on the object limits a run to one worker.
+    be changed in place or returned. ``memory = "device"`` on the object limits a run to one worker,
+    ``absent`` names outputs that it does not make, ``timing = "event"`` says that it returns ``seconds`` too.
     """
 
     poisons = False
@@ -67,15 +70,18 @@ class PythonTarget:
         self._made = made
         served = [k for k in KERNELS if callable(getattr(made, k, None))]
         declared = {c for k in served for c in _KERNEL_CAPABILITIES[k]}
+        absent = tuple(getattr(made, "absent", ()))
+        declared -= {"ATTN_LSE"} if "lse" in absent else set()
         self.identity = Identity(
             TargetInfo(
                 name=name,
                 kind=kind,
                 description=str(getattr(made, "description", type(made).__name__)),
                 memory="device" if getattr(made, "memory", "host") == "device" else "host",
-                timing="host clock",
+                timing="event" if getattr(made, "timing", "") == "event" else "host clock",
                 capabilities=tuple(c for c in CAPABILITIES if c in declared),
-            )
+            ),
+            absent=absent,
         )
 
     def refusal(self, job: Job) -> Refusal | None:
@@ -101,18 +107,22 @@ class PythonTarget:
             for name, value in given.items()
             if name not in written and value.tobytes() != np.asarray(job.inputs[name]).tobytes()
         )
-        outputs, malformed = _collect(kernel.name, job, given, result)
+        if self.identity.info.timing == "event" and isinstance(result, Mapping):
+            seconds = float(result.get("seconds", seconds))
+        outputs, malformed = _collect(job, given, result, self.identity.absent)
         return Round("done", outputs=outputs, malformed=malformed, mutated=mutated, seconds=seconds)
 
 
 def _collect(
-    kernel: str, job: Job, given: Mapping[str, AnyArray], result: object
+    job: Job, given: Mapping[str, AnyArray], result: object, absent: tuple[str, ...]
 ) -> tuple[dict[str, AnyArray], tuple[str, ...]]:
     if not isinstance(result, Mapping):
         return {}, (f"returned {type(result).__name__}, want a dict of arrays by name",)
     outputs: dict[str, AnyArray] = {}
     malformed: list[str] = []
-    for array in outputs_of(KERNELS[kernel], job.inputs):
+    for array in outputs_of(KERNELS[job.kernel], job.inputs):
+        if array.name in absent:
+            continue
         value = result.get(array.name, given[array.name] if array.role == "inout" else None)
         plain = _plain(value, array.dtype)
         if plain is None:

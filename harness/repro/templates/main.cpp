@@ -186,7 +186,7 @@ static size_t compare(const Library& library, const Array& array, const std::vec
             const double limit = reinterpret_cast<const double*>(slack.data())[i];
             const bool finite = std::isfinite(w) && std::isfinite(g);
             bad = finite ? std::fabs(g - w) > limit : !(g == w);
-            if (finite) largest = std::fmax(largest, std::fabs(g - w));
+            if (finite && std::isfinite(limit)) largest = std::fmax(largest, std::fabs(g - w));
             if (finite && g != w) share = std::fmax(share, std::fabs(g - w) / limit);
         } else {
             bad = memcmp(&want[i * array.item], &got[i * array.item], array.item) != 0;
