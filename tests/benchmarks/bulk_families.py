@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 import references
 from harness.cases.base import Draft, Family, Params
+from harness.cases.shapes import follow
 from harness.cases.topk import GRID_KINDS, build_inputs, grid_rows
-from harness.cases.walks import accept_inputs, walk
+from harness.cases.walks import Walk, accept_inputs
 from harness.draw import Draw
 
 SHAPE, BUDGET = (1, 15, 64), 64
@@ -26,7 +29,10 @@ def _build(params: Params, draw: Draw) -> Draft:
 
 def _accept(params: Params, draw: Draw) -> Draft:
     tree = references.tree_build(**_build(params, draw).inputs, budget=BUDGET)  # type: ignore[arg-type]
-    one = walk(draw, tree["node_parent"][0].astype("i8"), 90)
+    token, parents, child, sibling = (
+        tree[name][0].astype(np.int64) for name in ("node_token", "node_parent", "next_token", "next_sibling")
+    )
+    one = Walk(parents, token, follow(draw, parents, token, 90), child, sibling)
     return Draft(accept_inputs([one], BUDGET + 1), {"depth_limit": SHAPE[1]}, ("walk",))
 
 
