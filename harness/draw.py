@@ -7,10 +7,13 @@ distribution methods), mapped to values by integer arithmetic.
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+_HALF = np.uint64(32)  # bits
 
 
 def case_seed(root_seed: int, kernel: str, family: str, params: str) -> int:
@@ -19,12 +22,22 @@ def case_seed(root_seed: int, kernel: str, family: str, params: str) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
 
 
+class _Key(np.random.bit_generator.ISeedSequence):
+    """Hands Philox its key; ``Philox(key=...)`` would ask the system for entropy first, and drop it."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = np.array([seed, 0], np.uint64)
+
+    def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint64) -> npt.NDArray[np.uint64]:
+        return self._words
+
+
 class Draw:
-    """A stream of draws: Philox4x64 keyed with ``seed``."""
+    """A stream of draws: Philox4x64 keyed with ``seed``, 0 <= seed < 2^64."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._bits = np.random.Philox(key=seed)
+        self._bits = np.random.Philox(_Key(seed))  # type: ignore[arg-type]  # the stubs know SeedSequence alone
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """``count`` raw 64-bit words."""
@@ -32,13 +45,16 @@ class Draw:
 
     def below(self, bound: int, shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
         """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply."""
-        count = int(np.prod(shape, dtype=np.int64))
-        high = (self.words(count) >> np.uint64(32)) * np.uint64(bound) >> np.uint64(32)
-        return high.astype(np.int64).reshape(shape)
+        words = self.words(shape if isinstance(shape, int) else math.prod(shape))
+        words >>= _HALF
+        words *= np.uint64(bound)
+        words >>= _HALF
+        return words.view(np.int64).reshape(shape)
 
     def integer(self, low: int, high: int) -> int:
-        """One integer in [low, high] (inclusive)."""
-        return low + int(self.below(high - low + 1, 1)[0])
+        """One integer in [low, high] (inclusive), by the same map."""
+        word = int(self._bits.random_raw())
+        return low + ((word >> 32) * (high - low + 1) >> 32)
 
     def chance(self, percent: int, shape: int | tuple[int, ...]) -> npt.NDArray[np.bool_]:
         """True with probability ``percent`` / 100."""

@@ -30,16 +30,13 @@ class Dims:
         if not isinstance(value, np.ndarray):
             got = type(value).__name__
             raise ValueError(f"{name}: got {got}, want a NumPy array {self._want(dtype, names)}")
-        known = dict(self._known)
-        fits = (dtype is None or value.dtype == dtype) and len(names) == value.ndim
-        fits = fits and all(
-            known.setdefault(n, size) == size for n, size in zip(names, value.shape, strict=True)
-        )
-        if not fits:
-            got = f"{value.dtype.name}[{', '.join(str(s) for s in value.shape)}]"
-            raise ValueError(f"{name}: got {got}, want {self._want(dtype, names)}")
-        self._known = known
-        return value
+        known = {**dict(zip(names, value.shape, strict=False)), **self._known}
+        fits = len(names) == value.ndim and [known[n] for n in names] == list(value.shape)
+        if fits and (dtype is None or value.dtype == dtype):
+            self._known = known
+            return value
+        got = f"{value.dtype.name}[{', '.join(str(s) for s in value.shape)}]"
+        raise ValueError(f"{name}: got {got}, want {self._want(dtype, names)}")
 
     def _want(self, dtype: type[np.generic] | None, names: list[str]) -> str:
         kind = "any" if dtype is None else np.dtype(dtype).name

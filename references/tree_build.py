@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappush, heapreplace
 from math import inf
 
 import numpy as np
@@ -51,31 +51,26 @@ def tree_build(
     # A node of rank r comes after r siblings, so ranks of ``budget`` and more never enter the tree.
     costs = -topk_logprob[:, :, : max(budget, 1)].astype(np.float64)
 
-    node_parent, candidate, next_token, next_sibling = np.full((4, batch, nodes), -1, np.int32)
+    node_token, node_parent, node_depth, next_token, next_sibling = np.full((5, batch, nodes), -1, np.int32)
     node_count = np.zeros(batch, np.int32)
     tree_mask = np.zeros((batch, nodes, words), np.uint32)
     for b in np.flatnonzero(active).tolist():
         parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)
-        count = len(parents)
-        child, sibling = _links(parents)
+        count, candidate = len(parents), np.array(ranked, np.int64)
         node_count[b] = count
+        node_token[b, 0] = root_token[b]
+        node_token[b, 1:count] = topk_token[b].reshape(-1)[candidate]
         node_parent[b, :count] = parents
-        candidate[b, :count] = ranked
-        next_token[b, :count] = child
-        next_sibling[b, :count] = sibling
+        node_depth[b, 0] = 0
+        node_depth[b, 1:count] = candidate // width + 1
+        next_token[b, :count], next_sibling[b, :count] = _links(parents)
         tree_mask[b, :count] = _mask(parents, words)
-
-    live = np.arange(nodes) < node_count[:, None]
-    node_depth = np.where(live, candidate // width + 1, -1).astype(np.int32)  # the root's candidate is -1
-    tokens = np.take_along_axis(topk_token.reshape(batch, depths * width), np.maximum(candidate, 0), axis=1)
-    node_token = np.where(candidate >= 0, tokens, -1).astype(np.int32)
-    node_token[:, 0] = root_token  # -1 where inactive
-    position = np.where(live, prefix_len.astype(np.int64)[:, None] + node_depth, -1).astype(np.int32)
+    position = np.where(node_depth >= 0, prefix_len.astype(np.int64)[:, None] + node_depth, -1)
     return {
         "node_token": node_token,
         "node_parent": node_parent,
         "node_depth": node_depth,
-        "position": position,
+        "position": position.astype(np.int32),
         "next_token": next_token,
         "next_sibling": next_sibling,
         "tree_mask": tree_mask,
@@ -87,40 +82,37 @@ def tree_build(
 def _bad_rows(logprob: Array) -> Array:
     """Flag [B]: some value is NaN or positive, or some row rises (so -inf may only end a row)."""
     with np.errstate(invalid="ignore"):
-        good = (logprob <= 0).reshape(len(logprob), -1).all(axis=1)
-        rises = (logprob[:, :, 1:] > logprob[:, :, :-1]).reshape(len(logprob), -1).any(axis=1)
-    return np.asarray(rises | ~good)
+        starts = (logprob[:, :, 0] <= 0).all(axis=1)
+        falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).all(axis=(1, 2))  # false next to a NaN
+    return np.asarray(~(starts & falls))
 
 
 def _best_first(costs: list[list[float]], budget: int, width: int) -> tuple[list[int], list[int]]:
-    """Parents and candidate numbers ((depth - 1) * width + rank) of the root and the ``budget`` best nodes.
+    """The root and the ``budget`` best nodes: parents of all, candidates of those behind the root.
 
-    ``costs[d][r]`` is minus the log-prob, so the heap's smallest cost is the best score, and +inf is no
-    candidate. Entries are (cost, ranks, parent): ranks are unique, so a comparison never goes further. A
-    pop pushes the next sibling and the first child; both come later in the order than the popped node,
-    because a rounded sum never falls when a cost that is no smaller is added.
+    A candidate is numbered (depth - 1) * width + rank. ``costs[d][r]`` is minus the log-prob, so the heap's
+    smallest cost is the best score, and +inf is no candidate. Entries are (cost, ranks, parent): ranks are
+    unique, so a comparison never goes further. A popped node is replaced by its next sibling and its first
+    child; both come later in the order, because a rounded sum never falls when a cost that is no smaller is
+    added.
     """
     for row in costs:
         row.append(inf)  # no sibling past the last rank
     costs.append([inf])  # no child past the last depth
-    parents, candidates, node_cost = [-1], [-1], [0.0]
-    heap: list[tuple[float, tuple[int, ...], int]] = []
-    if costs[0][0] < inf:
-        heap.append((costs[0][0], (0,), 0))
+    parents, candidates, node_cost = [-1], [], [0.0]
+    heap: list[tuple[float, tuple[int, ...], int]] = [(costs[0][0], (0,), 0)]
     for node in range(1, budget + 1):
-        if not heap:
+        cost, ranks, parent = heap[0]
+        if cost == inf:
             break
-        cost, ranks, parent = heappop(heap)
         depth, rank = len(ranks), ranks[-1]
         parents.append(parent)
         candidates.append((depth - 1) * width + rank)
         node_cost.append(cost)
         sibling = node_cost[parent] + costs[depth - 1][rank + 1]
-        if sibling < inf:
-            heappush(heap, (sibling, (*ranks[:-1], rank + 1), parent))
-        child = cost + costs[depth][0]
-        if child < inf:
-            heappush(heap, (child, (*ranks, 0), node))
+        # Sums of tuples, because (*ranks, 0) makes a list first.
+        heapreplace(heap, (sibling, ranks[:-1] + (rank + 1,), parent))  # noqa: RUF005
+        heappush(heap, (cost + costs[depth][0], ranks + (0,), node))  # noqa: RUF005
     return parents, candidates
 
 

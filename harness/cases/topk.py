@@ -25,7 +25,7 @@ UNIT = 1 << 20  # grid steps per nat
 
 def scaled(integers: I64, exponent: int | I64) -> F32:
     """float32 ``-integers * 2**exponent`` for integers up to 2^24, exact; 0 is never -0."""
-    return np.float32(0) - np.ldexp(integers.astype(np.float32), exponent)
+    return np.float32(0) - integers.astype(np.float32) * np.ldexp(np.float32(1), exponent)
 
 
 def descending(values: AnyArray) -> AnyArray:
@@ -81,7 +81,7 @@ def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArra
     if width > size:
         raise ValueError(f"no {width} distinct ids in a vocabulary of {vocabulary}")
     step = 2 * draw.below(size // 2, shape[:-1])[..., None] + 1
-    return ((first + step * np.arange(width)) % size).astype(np.int32)
+    return ((first + step * np.arange(width)) & (size - 1)).astype(np.int32)
 
 
 def build_inputs(draw: Draw, logprob: F32, **given: Value) -> dict[str, Value]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.case import Case
 from harness.cases.base import SUITES, Family, Params, make_case, slug
 from harness.contract import KERNELS
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
@@ -20,7 +21,7 @@ from harness.generate.processes import map_in_processes
 from harness.store import pack_set
 from harness.store.manifest import MANIFEST_NAME, SCHEMA, Manifest, SetInfo
 from harness.store.publish import published_folder
-from harness.store.spool import Spool, SpooledCase
+from harness.store.spool import Spool, SpooledBatch
 
 Progress = Callable[[int, int], None]  # cases done, cases planned
 _CHUNK = 8
@@ -58,9 +59,9 @@ def generate(
     chunks = _plan(suite, kernels, _families(catalogue))
     try:
         with published_folder(out) as fresh:
-            spooled = _make_all(chunks, jobs, progress, (fresh, catalogue, seed))
-            _check_ids(spooled)
-            manifest = pack_set(spooled, fresh, SetInfo.here(suite, seed))
+            batches = _make_all(chunks, jobs, progress, (fresh, catalogue, seed))
+            _check_ids(batches)
+            manifest = pack_set(batches, fresh, SetInfo.here(suite, seed))
             for scratch in fresh.glob("*.spool"):
                 scratch.unlink()
     except OSError as error:
@@ -105,21 +106,23 @@ def _plan(suite: str, kernels: Sequence[str] | None, families: Sequence[Family])
     return chunks
 
 
-def _check_ids(spooled: Sequence[SpooledCase]) -> None:
-    case_id, count = Counter(case.text["case_id"] for case in spooled).most_common(1)[0]
+def _check_ids(batches: Sequence[SpooledBatch]) -> None:
+    ids = Counter(case_id for batch in batches for case_id in batch.text["case_id"])
+    case_id, count = ids.most_common(1)[0]
     if count > 1:
         raise HarnessError(f"{count} cases have the id {case_id}; make the family's params tell them apart")
 
 
 def _make_all(
     chunks: Sequence[_Chunk], jobs: int | None, progress: Progress | None, arguments: tuple[Path, str, int]
-) -> list[SpooledCase]:
-    total, spooled = sum(len(chunk.params) for chunk in chunks), list[SpooledCase]()
+) -> list[SpooledBatch]:
+    done, total, batches = 0, sum(len(chunk.params) for chunk in chunks), list[SpooledBatch]()
     for made in map_in_processes(_make_chunk, chunks, jobs, _start_worker, arguments):
-        spooled += made
+        batches += made
+        done += sum(len(batch.seeds) for batch in made)
         if progress is not None:
-            progress(len(spooled), total)
-    return spooled
+            progress(done, total)
+    return batches
 
 
 @dataclass(frozen=True)
@@ -139,14 +142,16 @@ def _start_worker(folder: Path, catalogue: str, seed: int) -> None:
     _worker = _Worker(Spool(folder / f"{os.getpid()}.spool"), _families(catalogue), seed)
 
 
-def _make_chunk(chunk: _Chunk) -> list[SpooledCase]:
-    family, made = _worker.families[chunk.family], []
-    for params in chunk.params:
-        try:
-            made.append(_worker.spool.add(make_case(family, params, _worker.seed)))
-        except OSError:
-            raise
-        except Exception as error:
-            where = f"{family.kernel}/{family.name} {slug(params)}"
-            raise HarnessError(f"{where}: {type(error).__name__}: {error}") from error
-    return made
+def _make_chunk(chunk: _Chunk) -> list[SpooledBatch]:
+    family = _worker.families[chunk.family]
+    return _worker.spool.add(family.kernel, (_make(family, params) for params in chunk.params))
+
+
+def _make(family: Family, params: Params) -> Case:
+    try:
+        return make_case(family, params, _worker.seed)
+    except OSError:
+        raise
+    except Exception as error:
+        where = f"{family.kernel}/{family.name} {slug(params)}"
+        raise HarnessError(f"{where}: {type(error).__name__}: {error}") from error

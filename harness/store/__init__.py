@@ -8,6 +8,7 @@ by case. Nothing is used before it has been proved whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 
@@ -18,29 +19,30 @@ from harness.store.index import CaseSummary, KernelIndex
 from harness.store.manifest import MANIFEST_NAME, Manifest, SetInfo, damaged, load_manifest
 from harness.store.pack import pack_file
 from harness.store.publish import published_folder
-from harness.store.spool import Spool, SpooledCase
+from harness.store.spool import Spool, SpooledBatch
 
 
 def write_set(cases: Iterable[Case], folder: Path, info: SetInfo) -> Manifest:
     """Write ``cases`` (any kernels, any order) as the set ``folder``, atomically.
 
-    Cases keep their order within a kernel. Memory holds one case at a time. Raises HarnessError where cases
-    cannot share a pool, OSError where the disk refuses; the old set then stays.
+    Cases keep their order within a kernel. Memory holds one large case at a time. Raises HarnessError where
+    cases cannot share a pool, OSError where the disk refuses; the old set then stays.
     """
     with published_folder(folder) as fresh:
         scratch = fresh / "spool"
         with Spool(scratch) as spool:
-            spooled = [spool.add(case) for case in cases]
-        manifest = pack_set(spooled, fresh, info)
+            runs = groupby(cases, key=lambda case: case.kernel)
+            batches = [batch for kernel, run in runs for batch in spool.add(kernel, run)]
+        manifest = pack_set(batches, fresh, info)
         scratch.unlink()
     return manifest
 
 
-def pack_set(spooled: Sequence[SpooledCase], folder: Path, info: SetInfo) -> Manifest:
+def pack_set(batches: Sequence[SpooledBatch], folder: Path, info: SetInfo) -> Manifest:
     """Write the files and the manifest of a set from spooled cases into an existing folder."""
-    by_kernel: dict[str, list[SpooledCase]] = {kernel: [] for kernel in KERNELS}
-    for case in spooled:
-        by_kernel[case.kernel].append(case)
+    by_kernel: dict[str, list[SpooledBatch]] = {kernel: [] for kernel in KERNELS}
+    for batch in batches:
+        by_kernel[batch.kernel].append(batch)
     files = {
         kernel: pack_file(folder / f"{kernel}.h5", kernel, mine, info)
         for kernel, mine in by_kernel.items()

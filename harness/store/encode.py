@@ -11,8 +11,8 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,21 +29,18 @@ RECIPE_DTYPES: dict[RecipeKind, np.dtype[np.generic]] = {
     "bytes": np.dtype("u1"),
     "unit_bf16": np.dtype("<u2"),
 }
+_NO_ROWS = np.empty(0, dtype="<i8")
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
-def _no_rows() -> npt.NDArray[np.int64]:
-    return np.empty(0, dtype="<i8")
-
-
-@dataclass(frozen=True)
-class Encoded:
+class Encoded(NamedTuple):
     """One value. ``data`` is 1-D little-endian: a plain array, or the rows of a patch or a sample."""
 
     encoding: int
     logical_dtype: str
     shape: tuple[int, ...]
     data: AnyArray
-    rows: npt.NDArray[np.int64] = field(default_factory=_no_rows)
+    rows: npt.NDArray[np.int64] = _NO_ROWS
     recipe_kind: int = 0
     recipe_seed: int = 0
 
@@ -65,13 +62,14 @@ def encode(kernel: str, name: str, value: Expected) -> Encoded:
     dtype = RECIPE_DTYPES[base.kind]
     kind, logical = RECIPE_KINDS.index(base.kind), logical_dtype(kernel, name, dtype)
     if isinstance(value, Recipe):
-        return Encoded(RECIPE, logical, base.shape, np.empty(0, dtype), _no_rows(), kind, base.seed)
+        return Encoded(RECIPE, logical, base.shape, np.empty(0, dtype), _NO_ROWS, kind, base.seed)
     if value.values.dtype != dtype or value.values.shape != (len(value.rows), base.shape[-1]):
         raise HarnessError(f"{kernel}/{name}: the patch does not fit its {base.kind} recipe; fix the family")
     rows = np.ascontiguousarray(value.rows, dtype="<i8")
     return Encoded(PATCHED, logical, base.shape, _flat(value.values), rows, kind, base.seed)
 
 
+@cache
 def logical_dtype(kernel: str, name: str, dtype: np.dtype[np.generic]) -> str:
     """What the stored numbers mean: a NumPy dtype name, or ``bfloat16`` for its bits in uint16."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
@@ -81,8 +79,12 @@ def logical_dtype(kernel: str, name: str, dtype: np.dtype[np.generic]) -> str:
 
 
 def _flat(array: AnyArray) -> AnyArray:
-    stored = np.dtype("u1") if array.dtype == np.bool_ else array.dtype.newbyteorder("<")
-    return np.ascontiguousarray(array).astype(stored, copy=False).reshape(-1)
+    return np.ascontiguousarray(array, _stored(array.dtype)).reshape(-1)
+
+
+@cache
+def _stored(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    return np.dtype("u1") if dtype == np.bool_ else dtype.newbyteorder("<")
 
 
 def decode(encoding: int, logical: str, shape: tuple[int, ...], data: AnyArray, rows: AnyArray,
@@ -104,14 +106,22 @@ def encode_values(case: Case) -> Iterator[tuple[Role, str, Encoded]]:
             yield role, name, encode(case.kernel, name, values[name])
 
 
+@cache
+def flags_json(flags: tuple[str, ...]) -> str:
+    """JSON of the flags of a case."""
+    return json.dumps(flags)
+
+
 def number_json(numbers: Mapping[str, int | float]) -> str:
     """JSON of named numbers, sorted; a non-finite number as text, so that every JSON reader copes."""
+    if not numbers:
+        return "{}"
     plain = {
         name: (item if math.isfinite(item) else str(item))
         for name, number in sorted(numbers.items())
         for item in [number.item() if isinstance(number, np.generic) else number]
     }
-    return json.dumps(plain, separators=(",", ":"))
+    return _COMPACT.encode(plain)
 
 
 def parse_number_json(text: str) -> dict[str, int | float]:
@@ -123,7 +133,7 @@ def parse_number_json(text: str) -> dict[str, int | float]:
 def case_hashes(case: Case, values: list[tuple[Role, str, Encoded]]) -> tuple[str, str]:
     """``(payload_sha256, integrity_sha256)`` of a case; see docs/fixtures.md for the exact bytes."""
     payload, rest = hashlib.sha256(), hashlib.sha256()
-    _feed(payload, case.kernel, case.policy, case.validity, json.dumps(case.flags), number_json(case.scalars))
+    _feed(payload, case.kernel, case.policy, case.validity, flags_json(case.flags), number_json(case.scalars))
     for role, name, value in values:
         floats = role == "expected" and value.is_float
         if value.encoding == SAMPLED:  # which rows are compared is the same everywhere
@@ -135,15 +145,26 @@ def case_hashes(case: Case, values: list[tuple[Role, str, Encoded]]) -> tuple[st
 
 
 def _feed(digest: hashlib._Hash, *parts: str) -> None:
-    for part in parts:
-        raw = part.encode()
-        digest.update(len(raw).to_bytes(8, "little"))
-        digest.update(raw)
+    digest.update(_framed(*parts))
 
 
 def _feed_value(digest: hashlib._Hash, role: Role, name: str, value: Encoded) -> None:
     kind = {PLAIN: "plain", SAMPLED: "sampled"}.get(value.encoding, RECIPE_KINDS[value.recipe_kind])
-    shape = ",".join(map(str, value.shape))
-    _feed(digest, role, name, value.logical_dtype, shape, kind, str(value.recipe_seed), str(len(value.rows)))
+    digest.update(
+        _head(role, name, value.logical_dtype, value.shape, kind, value.recipe_seed, len(value.rows))
+    )
     digest.update(value.rows.data)
     digest.update(value.data.data)
+
+
+@lru_cache(1 << 12)
+def _head(
+    role: Role, name: str, logical: str, shape: tuple[int, ...], kind: str, seed: int, rows: int
+) -> bytes:
+    """What is hashed of a value before its rows and numbers: most cases have the same few of these."""
+    return _framed(role, name, logical, ",".join(map(str, shape)), kind, str(seed), str(rows))
+
+
+def _framed(*parts: str) -> bytes:
+    raw = [part.encode() for part in parts]
+    return b"".join([piece for part in raw for piece in (len(part).to_bytes(8, "little"), part)])

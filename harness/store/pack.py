@@ -1,7 +1,7 @@
 """Cases to one packed HDF5 file per kernel.
 
 `harness.store.spool` has taken the bytes of the cases as they were made (in any process); `pack_file` copies
-them, in the order of the list, into one pool per array. Memory holds one block. The result depends on the
+them, in the order of the batches, into one pool per array. Memory holds one block. The result depends on the
 cases alone.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED, Role
+from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
-from harness.store.spool import Segment, SpooledCase, SpoolReader
+from harness.store.spool import Head, Segment, Slot, SpooledBatch, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",
                 "payload_sha256", "integrity_sha256")  # fmt: skip
@@ -30,31 +30,44 @@ _CHUNK_BYTES = 1 << 18
 _WORTH_COMPRESSING = 1 << 10
 
 
-def pack_file(path: Path, kernel: str, cases: Sequence[SpooledCase], info: SetInfo) -> FileEntry:
-    """Write ``cases`` to ``path``, forced to disk. HarnessError where two cases cannot share a pool."""
-    content = content_sha256(kernel, [case.text for case in cases], [case.seed for case in cases])
+def pack_file(path: Path, kernel: str, batches: Sequence[SpooledBatch], info: SetInfo) -> FileEntry:
+    """Write the cases to ``path``, forced to disk. HarnessError where two of them cannot share a pool."""
+    text = {name: [text for batch in batches for text in batch.text[name]] for name in TEXT_COLUMNS}
+    seeds = [seed for batch in batches for seed in batch.seeds]
+    content = content_sha256(kernel, text, seeds)
     with h5py.File(path, "w", libver="latest") as file:
-        file.attrs.update(_root_attributes(kernel, len(cases), info, content))
+        file.attrs.update(_root_attributes(kernel, len(seeds), info, content))
         columns = _Group(file, "cases")
         for name in TEXT_COLUMNS:
-            columns.small(name, np.array([case.text[name].encode() for case in cases]))
-        columns.small("seed", np.array([case.seed for case in cases], dtype="<i8"))
-        present = {(value.role, value.name) for case in cases for value in case.values}
+            columns.small(name, np.array([item.encode() for item in text[name]]))
+        columns.small("seed", np.array(seeds, dtype="<i8"))
         with SpoolReader() as reader:
-            for role, name in sorted(present):
-                _write_array(_Group(file, f"{role}/{name}"), reader, role, name, cases)
+            for slot in _slots(kernel, batches):
+                _write_array(_Group(file, f"{slot.role}/{slot.name}"), reader, slot, batches)
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return FileEntry(len(cases), path.stat().st_size, digest, content)
+    return FileEntry(len(seeds), path.stat().st_size, digest, content)
 
 
-def content_sha256(kernel: str, text: Sequence[dict[str, str]], seeds: Sequence[int]) -> str:
+def content_sha256(kernel: str, text: Mapping[str, Sequence[str]], seeds: Sequence[int]) -> str:
     """The reproducible hash of a file, from its columns."""
-    digest = hashlib.sha256(f"{kernel}\n".encode())
-    for row, seed in zip(text, seeds, strict=True):
-        digest.update(f"{row['case_id']} {row['family']} {seed} {row['payload_sha256']}\n".encode())
-    return digest.hexdigest()
+    rows = zip(text["case_id"], text["family"], seeds, text["payload_sha256"], strict=True)
+    lines = [f"{case_id} {family} {seed} {payload}\n" for case_id, family, seed, payload in rows]
+    return hashlib.sha256(f"{kernel}\n{''.join(lines)}".encode()).hexdigest()
+
+
+def _slots(kernel: str, batches: Sequence[SpooledBatch]) -> list[Slot]:
+    """The slots of all arrays, by role and name. HarnessError where an array has several."""
+    found: dict[tuple[str, str], set[Slot]] = {}
+    for batch in batches:
+        for slot in batch.arrays:
+            found.setdefault((slot.role, slot.name), set()).add(slot)
+    for (role, name), slots in found.items():
+        if len(slots) > 1:
+            kinds = sorted((slot.dtype.str, slot.logical_dtype, slot.rank) for slot in slots)
+            raise HarnessError(f"{kernel}: {role} {name} has mixed dtypes or ranks {kinds}")
+    return [found[key].pop() for key in sorted(found)]
 
 
 def _root_attributes(kernel: str, count: int, info: SetInfo, content: str) -> dict[str, Any]:
@@ -74,28 +87,23 @@ def _root_attributes(kernel: str, count: int, info: SetInfo, content: str) -> di
     }
 
 
-def _write_array(
-    group: _Group, reader: SpoolReader, role: Role, name: str, cases: Sequence[SpooledCase]
-) -> None:
-    found = [next((v for v in case.values if (v.role, v.name) == (role, name)), None) for case in cases]
-    values = [value for value in found if value is not None]
-    kinds = {(value.dtype, value.head.logical_dtype, len(value.head.shape)) for value in values}
-    if len(kinds) != 1:
-        raise HarnessError(f"{cases[0].kernel}: {role} {name} has mixed dtypes or ranks {sorted(kinds)}")
-    dtype, logical, rank = kinds.pop()
-    shapes = np.array([v.head.shape if v else (0,) * rank for v in found], dtype="<i8").reshape(-1, rank)
-    group.small("encoding", np.array([v.head.encoding if v else ABSENT for v in found], dtype="u1"))
-    group.small("shapes", shapes)
-    group.small("offsets", _offsets([v.data[2] // np.dtype(dtype).itemsize if v else 0 for v in found]))
-    group.pool("values", np.dtype(dtype), [v.data for v in values], reader)["logical_dtype"] = logical
-    encodings = {value.head.encoding for value in values}
-    if encodings & {RECIPE, PATCHED}:
-        group.small("recipe_kind", np.array([v.head.recipe_kind if v else 0 for v in found], dtype="u1"))
-        group.small("recipe_seed", np.array([v.head.recipe_seed if v else 0 for v in found], dtype="<u8"))
+def _write_array(group: _Group, reader: SpoolReader, slot: Slot, batches: Sequence[SpooledBatch]) -> None:
+    absent = Head(ABSENT, (0,) * slot.rank)
+    arrays = [(batch.arrays.get(slot), len(batch.seeds)) for batch in batches]
+    heads = [head for array, count in arrays for head in (array.heads if array else [absent] * count)]
+    encodings, shapes, items, rows, kinds, seeds = zip(*heads, strict=True)
+    group.small("encoding", np.array(encodings, dtype="u1"))
+    group.small("shapes", np.array(shapes, dtype="<i8").reshape(-1, slot.rank))
+    group.small("offsets", _offsets(items))
+    values = [array.data for array, _ in arrays if array]
+    group.pool("values", slot.dtype, values, reader)["logical_dtype"] = slot.logical_dtype
+    if {RECIPE, PATCHED}.intersection(encodings):
+        group.small("recipe_kind", np.array(kinds, dtype="u1"))
+        group.small("recipe_seed", np.array(seeds, dtype="<u8"))
         group.attributes("recipe_kind")["kinds"] = ",".join(RECIPE_KINDS)
-    if encodings & {PATCHED, SAMPLED}:
-        group.small("row_offsets", _offsets([v.rows[2] // 8 if v else 0 for v in found]))
-        group.pool("rows", np.dtype("<i8"), [v.rows for v in values], reader)
+    if {PATCHED, SAMPLED}.intersection(encodings):
+        group.small("row_offsets", _offsets(rows))
+        group.pool("rows", np.dtype("<i8"), [array.rows for array, _ in arrays if array], reader)
 
 
 def _offsets(counts: Sequence[int]) -> AnyArray:

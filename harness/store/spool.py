@@ -1,49 +1,75 @@
-"""A scratch file that takes cases as they are made and gives their bytes back when a set is packed."""
+"""A scratch file that takes cases as they are made and gives their bytes back when a set is packed.
+
+Cases travel in batches of one kernel: in a batch, the values of one array lie side by side, and one record
+tells where. (A step per case and array costs more than the bytes of a small case.)
+"""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from harness.case import AnyArray, Case
 from harness.errors import HarnessError
-from harness.store.encode import Encoded, Role, case_hashes, encode_values, number_json
+from harness.store.encode import ABSENT, Encoded, Role, case_hashes, encode_values, flags_json, number_json
 
 Segment = tuple[str, int, int]  # scratch file, offset, bytes
+_BATCH_BYTES = 1 << 20  # a batch that holds as much takes no further case
+_BUFFER = 1 << 18
 
 
-@dataclass(frozen=True)
-class SpooledValue:
-    """An `Encoded` value whose bytes lie in a scratch file."""
+class Slot(NamedTuple):
+    """Where a value belongs: values of one slot may share a pool."""
 
     role: Role
     name: str
-    dtype: str
-    head: Encoded  # without its arrays
+    dtype: np.dtype[np.generic]
+    logical_dtype: str
+    rank: int
+
+
+class Head(NamedTuple):
+    """An `Encoded` value without its arrays; ``items`` and ``rows`` are their lengths."""
+
+    encoding: int
+    shape: tuple[int, ...]
+    items: int = 0
+    rows: int = 0
+    recipe_kind: int = 0
+    recipe_seed: int = 0
+
+
+@dataclass(frozen=True)
+class SpooledArray:
+    """One array of a batch: a head for every case, and where the bytes of all lie, in that order."""
+
+    heads: list[Head]
     data: Segment
     rows: Segment
 
 
 @dataclass(frozen=True)
-class SpooledCase:
-    """One case: its columns, and where its values lie."""
+class SpooledBatch:
+    """Consecutive cases of one kernel: columns with an entry for each, and their arrays."""
 
     kernel: str
-    seed: int
-    text: dict[str, str]
-    values: tuple[SpooledValue, ...]
+    seeds: list[int]
+    text: dict[str, list[str]]
+    arrays: dict[Slot, SpooledArray]
 
 
 class Spool:
     """A scratch file that grows by the bytes of the cases it is given."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._stream = str(path), path.open("wb")
+        self._path, self._stream, self._end = str(path), path.open("wb", _BUFFER), 0
 
     def __enter__(self) -> Spool:
         return self
@@ -51,35 +77,97 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._stream.close()
 
-    def add(self, case: Case) -> SpooledCase:
-        """Write the values of ``case``, flushed to the file before this returns."""
-        values = list(encode_values(case))
-        payload, integrity = case_hashes(case, values)
-        spooled = tuple(self._value(role, name, value) for role, name, value in values)
+    def add(self, kernel: str, cases: Iterable[Case]) -> list[SpooledBatch]:
+        """Write the values of ``cases``, all of ``kernel``, flushed to the file before this returns.
+
+        Memory holds one batch: small cases up to a megabyte, or a large one.
+        """
+        batches, batch = [], _OpenBatch()
+        for case in cases:
+            batch.add(case)
+            if batch.bytes >= _BATCH_BYTES:
+                batches.append(self._write(kernel, batch))
+                batch = _OpenBatch()
+        if batch.seeds:
+            batches.append(self._write(kernel, batch))
         self._stream.flush()
-        text = {
-            "case_id": case.case_id,
-            "family": case.family,
-            "flags": json.dumps(case.flags),
-            "validity": case.validity,
-            "policy": case.policy,
-            "scalars": number_json(case.scalars),
-            "notes": number_json(case.notes),
-            "payload_sha256": payload,
-            "integrity_sha256": integrity,
-        }
-        return SpooledCase(case.kernel, case.seed, text, spooled)
+        return batches
 
-    def _value(self, role: Role, name: str, value: Encoded) -> SpooledValue:
-        head = Encoded(value.encoding, value.logical_dtype, value.shape, np.empty(0, value.data.dtype),
-                       recipe_kind=value.recipe_kind, recipe_seed=value.recipe_seed)  # fmt: skip
-        data, rows = self._bytes(value.data), self._bytes(value.rows)
-        return SpooledValue(role, name, value.data.dtype.str, head, data, rows)
+    def _write(self, kernel: str, batch: _OpenBatch) -> SpooledBatch:
+        arrays = {}
+        for slot, held in batch.arrays.items():
+            absent = _head(ABSENT, (0,) * slot.rank)
+            heads = [held.heads.get(i, absent) for i in range(len(batch.seeds))]
+            arrays[slot] = SpooledArray(heads, self._bytes(held.data), self._bytes(held.rows))
+        return SpooledBatch(kernel, batch.seeds, dict(batch.text), arrays)
 
-    def _bytes(self, array: AnyArray) -> Segment:
-        at = self._stream.tell()
-        self._stream.write(array.data if array.size else b"")
-        return self._path, at, array.nbytes
+    def _bytes(self, arrays: list[AnyArray]) -> Segment:
+        at = self._end
+        self._stream.writelines(arrays)  # type: ignore[arg-type]  # whatever lends its bytes
+        self._end += sum([array.nbytes for array in arrays])
+        return self._path, at, self._end - at
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What an open batch holds of one array: heads by the position of the case, and bytes to be written."""
+
+    heads: dict[int, Head] = field(default_factory=dict)
+    data: list[AnyArray] = field(default_factory=list)
+    rows: list[AnyArray] = field(default_factory=list)
+
+
+class _OpenBatch:
+    """A batch that still takes cases."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.seeds: list[int] = []
+        self.text: defaultdict[str, list[str]] = defaultdict(list)
+        self.arrays: defaultdict[Slot, _Held] = defaultdict(_Held)
+
+    def add(self, case: Case) -> None:
+        """Take one more case."""
+        values = list(encode_values(case))
+        for role, name, value in values:
+            self._add_value(self.arrays[_slot(role, name, value)], value)
+        for name, text in _text(case, values).items():
+            self.text[name].append(text)
+        self.seeds.append(case.seed)
+
+    def _add_value(self, held: _Held, value: Encoded) -> None:
+        data, rows = value.data, value.rows
+        held.heads[len(self.seeds)] = _head(
+            value.encoding, value.shape, data.size, rows.size, value.recipe_kind, value.recipe_seed
+        )
+        if data.size:
+            held.data.append(data)
+            self.bytes += data.nbytes
+        if rows.size:
+            held.rows.append(rows)
+            self.bytes += rows.nbytes
+
+
+_head = lru_cache(1 << 12)(Head)  # few are distinct: they are made, pickled and kept once
+
+
+def _slot(role: Role, name: str, value: Encoded) -> Slot:
+    return Slot(role, name, value.data.dtype, value.logical_dtype, len(value.shape))
+
+
+def _text(case: Case, values: list[tuple[Role, str, Encoded]]) -> dict[str, str]:
+    payload, integrity = case_hashes(case, values)
+    return {
+        "case_id": case.case_id,
+        "family": case.family,
+        "flags": flags_json(case.flags),
+        "validity": case.validity,
+        "policy": case.policy,
+        "scalars": number_json(case.scalars),
+        "notes": number_json(case.notes),
+        "payload_sha256": payload,
+        "integrity_sha256": integrity,
+    }
 
 
 class SpoolReader:
