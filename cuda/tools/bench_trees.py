@@ -108,7 +108,9 @@ def main() -> int:
     parser.add_argument("library", type=Path, help="libddtree_cuda.so")
     parser.add_argument("--plain", type=Path, help="the same, built with -DDDTREE_PLAIN_LAUNCHES")
     parser.add_argument("--only", default="", help="measurements whose name contains this")
-    parser.add_argument("--out", type=Path, default=Path("reports/gpu/trees"), help="folder [default: %(default)s]")
+    parser.add_argument(
+        "--out", type=Path, default=Path("reports/gpu/trees"), help="folder [default: %(default)s]"
+    )
     options = parser.parse_args()
     try:
         with alone_on_gpu(lambda line: print(line, file=sys.stderr)):
@@ -118,7 +120,9 @@ def main() -> int:
         return 1
     write(options.out, run)
     for ratio in run.ratios:
-        print(f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}, bar {ratio.bar:g} {'met' if ratio.met else 'MISSED'}")
+        print(
+            f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}, bar {ratio.bar:g} {'met' if ratio.met else 'MISSED'}"
+        )
     print(f"{options.out}/trees.md, {run.seconds:.0f} s")
     return 0
 

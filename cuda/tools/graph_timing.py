@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 
 from harness.bench.device import DeviceTools
+from harness.bench.session import engine_of, tools_of
 from harness.contract import OK, status_text
 from harness.memory.space import Records, Space
-from harness.targets.engine import Engine
-from harness.bench.session import engine_of, tools_of
 from harness.targets.base import Target
+from harness.targets.engine import Engine
 
 DISCARDED = 5  # first samples of a series
 Enqueue = Callable[[], int]

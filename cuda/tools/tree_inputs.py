@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from tree_calls import TAIL_PAGES
 
 from harness.case import AnyArray, small_integer_bf16
 from harness.cases.greedy_synthesized import MLA_SCALE
@@ -14,7 +15,6 @@ from harness.cases.topk import bf16_rows, build_inputs, grid_rows, off_grid_rows
 from harness.contract import NO_LIMIT
 from harness.draw import Draw
 from references import tree_build
-from tree_calls import TAIL_PAGES
 
 I32 = np.int32
 KINDS = ("even", "decisive", "flat", "mixed", "peaked", "off_grid", "softmax", "bf16", "equal", "zero")

@@ -92,7 +92,16 @@ class Walk:
         self._arena = Arena(space, sizes | {n: v.nbytes for n, v in wide.items()}, 0)
         for name, value in wide.items():
             self._arena.view(name, np.int64, value.shape)[...] = value
-        order = "predicts accept_index accepted node_token slot next_token next_sibling target".split()
+        order = [
+            "predicts",
+            "accept_index",
+            "accepted",
+            "node_token",
+            "slot",
+            "next_token",
+            "next_sibling",
+            "target",
+        ]
         pointers = [ctypes.c_void_p(self._arena.address(name)) for name in order]
         self._floors, self._nodes = floors, nodes
         self._arguments = (*pointers, batch, nodes, path, ctypes.c_void_p(space.stream))
@@ -111,7 +120,10 @@ class Walk:
         """Where it walks another way than the reference."""
         self._arena.fetch()
         batch, path = self._path.shape
-        got = self._arena.read("accept_index", np.int64, (batch, path)) - self._nodes * np.arange(batch)[:, None]
+        got = (
+            self._arena.read("accept_index", np.int64, (batch, path))
+            - self._nodes * np.arange(batch)[:, None]
+        )
         on_path = np.arange(path) <= self._length[:, None]
         same = np.array_equal(self._arena.read("accepted", np.int64, (batch,)), self._length)
         return "" if same and (got == self._path)[on_path].all() else "the walk accepts something else"

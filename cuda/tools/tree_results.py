@@ -108,7 +108,10 @@ def markdown(body: dict[str, Any]) -> str:
     facts, clocks = body["facts"], body["clocks"]
     lines = ["# Tree kernels: times", "", f"`{' '.join(body['command'])}`", ""]
     lines += [f"{key}: {value}  " for key, value in facts.items()]
-    lines += [f"library: {v['description']}, {name}, sha256 {v['sha256'][:12]}  " for name, v in body["libraries"].items()]
+    lines += [
+        f"library: {v['description']}, {name}, sha256 {v['sha256'][:12]}  "
+        for name, v in body["libraries"].items()
+    ]
     lines += [f"{when}: {_reading(reading)}  " for when, reading in clocks.items()]
     lines += [f"started {body['started']}, {body['seconds']:.0f} s", "", *(f"* {m}" for m in body["method"])]
     for section in dict.fromkeys(m["section"] for m in body["measurements"]):
@@ -116,7 +119,10 @@ def markdown(body: dict[str, Any]) -> str:
         lines += ["|---|---|---:|---:|---:|---:|---|"]
         lines += [_row(m) for m in body["measurements"] if m["section"] == section]
     lines += ["", "## Ratios of medians", "", "| slower | faster | times | bar |", "|---|---|---:|---|"]
-    lines += [f"| {r['slower']} | {r['faster']} | {r['times']:.1f} | {_bar(r['bar'], r['met'], '')} |" for r in body["ratios"]]
+    lines += [
+        f"| {r['slower']} | {r['faster']} | {r['times']:.1f} | {_bar(r['bar'], r['met'], '')} |"
+        for r in body["ratios"]
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -142,4 +148,6 @@ def _reading(reading: dict[str, Any]) -> str:
     if "unavailable" in reading:
         return f"clocks not read ({reading['unavailable']})"
     reasons = ", ".join(reading["reasons"]) or "no throttling"
-    return f"SM {reading['sm_mhz']} MHz, memory {reading['memory_mhz']} MHz, {reading['celsius']} °C, {reasons}"
+    return (
+        f"SM {reading['sm_mhz']} MHz, memory {reading['memory_mhz']} MHz, {reading['celsius']} °C, {reasons}"
+    )

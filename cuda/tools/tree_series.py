@@ -6,7 +6,6 @@ import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import tree_inputs as made
@@ -24,7 +23,14 @@ from references import tree_accept, tree_build
 I32 = np.int32
 Arrays = Mapping[str, AnyArray]
 CHAIN_GRAPHS = 8
-CHAINS = ("chain", "chain, not held", "chain, per chain in one graph", "build", "build + accept", "accept + commit")
+CHAINS = (
+    "chain",
+    "chain, not held",
+    "chain, per chain in one graph",
+    "build",
+    "build + accept",
+    "accept + commit",
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,7 @@ class WrongResult(Exception):
 class Series:
     """Measurements of one library, as they come; ``only`` leaves out names that do not contain it."""
 
-    def __init__(
-        self, target: Target, plan: Plan, only: str, show: Callable[[Measurement], None]
-    ) -> None:
+    def __init__(self, target: Target, plan: Plan, only: str, show: Callable[[Measurement], None]) -> None:
         self.target, self.plan, self._only, self._show = target, plan, only, show
         self.watch = Stopwatch(target)
         self.engine, self.space = self.watch.engine, self.watch.space
@@ -65,6 +69,7 @@ class Series:
 
     def graph(self, name: str, section: str, inputs: str, sets: Sequence[Checked], repeat: int = 1) -> None:
         """All ``sets`` in one graph, ``repeat`` times over."""
+        self._stage(sets, 0)
         once = self.watch.capture([one.call for one in sets])
         graph = once if repeat == 1 else self.watch.capture([one.call for one in sets] * repeat)
         self._timed(name, section, inputs, sets, [graph], repeat * len(sets), [once])
@@ -73,6 +78,7 @@ class Series:
         self, name: str, section: str, inputs: str, sets: Sequence[Checked], held: bool = True, calls: int = 1
     ) -> None:
         """One graph for each of ``sets``; a sample is the replay of one of them."""
+        self._stage(sets, 0)
         graphs = [self.watch.capture([one.call] * calls) for one in sets]
         self._timed(name, section, inputs, sets, graphs, 1, graphs, held)
 
@@ -175,7 +181,9 @@ def commits(series: Series) -> None:
         what = f"{moved}; {plan.far_sets} requests in turn, the small arrays in L2"
         series.graph("kv_commit from HBM", "kv_commit", what, calls)
     if series.wants("kv_commit in L2"):
-        series.graph("kv_commit in L2", "kv_commit", f"{moved}; the same rows every time", calls[:1], plan.sets)
+        series.graph(
+            "kv_commit in L2", "kv_commit", f"{moved}; the same rows every time", calls[:1], plan.sets
+        )
     if series.wants(*CHAINS):
         chains(series, pool)
 
@@ -188,10 +196,16 @@ def chains(series: Series, pool: Pool) -> None:
     what = f"batch 1, K = budget {width}, decisive rows, {plan.layers} layers, rows in L2"
     few = [Chain(part) for part in parts[:CHAIN_GRAPHS]]
     series.replay("chain", section, what, few)
-    series.replay("chain, not held", section, f"{what}; the host's launch of the graph included", few, held=False)
+    series.replay(
+        "chain, not held", section, f"{what}; the host's launch of the graph included", few, held=False
+    )
     series.graph("chain, per chain in one graph", section, what, [Chain(part) for part in parts])
-    series.replay("build", section, "its first kernel alone", [Chain(part[:1]) for part in parts[:CHAIN_GRAPHS]])
-    series.replay("build + accept", section, "its first two", [Chain(part[:2]) for part in parts[:CHAIN_GRAPHS]])
+    series.replay(
+        "build", section, "its first kernel alone", [Chain(part[:1]) for part in parts[:CHAIN_GRAPHS]]
+    )
+    series.replay(
+        "build + accept", section, "its first two", [Chain(part[:2]) for part in parts[:CHAIN_GRAPHS]]
+    )
 
 
 def chain_calls(series: Series, pool: Pool, number: int, budget: int) -> list[Checked]:
@@ -218,9 +232,13 @@ def steps(series: Series, name: str) -> None:
     plan = series.plan
     if series.wants(name):
         inputs, scalars = made.step_inputs(plan.layers, plan.prefix, plan.heads, plan.widths[0])
-        what = f"batch 1, N {plan.widths[0] + 1}, {plan.heads} heads, prefix {plan.prefix}, one layer attends, "
+        what = (
+            f"batch 1, N {plan.widths[0] + 1}, {plan.heads} heads, prefix {plan.prefix}, one layer attends, "
+        )
         what += f"{plan.layers} commit"
-        series.replay(name, "greedy_step, one graph replay each", what, [Step(series.target, inputs, scalars)])
+        series.replay(
+            name, "greedy_step, one graph replay each", what, [Step(series.target, inputs, scalars)]
+        )
 
 
 def empties(series: Series, floors: ctypes.CDLL) -> None:
@@ -233,7 +251,14 @@ def empties(series: Series, floors: ctypes.CDLL) -> None:
     one = Empty(floors, series.space, 1, 32)
     series.replay("graph of one empty kernel", section, "", [one])
     series.replay("graph of four empty kernels", section, "", [one], calls=4)
-    series.replay("graph of four empty kernels, not held", section, "the host's launch of the graph included", [one], held=False, calls=4)
+    series.replay(
+        "graph of four empty kernels, not held",
+        section,
+        "the host's launch of the graph included",
+        [one],
+        held=False,
+        calls=4,
+    )
 
 
 def hosts(series: Series) -> None:
@@ -243,7 +268,9 @@ def hosts(series: Series) -> None:
             continue
         samples = []
         for number in range(series.plan.host_replays):
-            costs = (-made.tree_inputs("decisive", number, 1, width)["topk_logprob"][0].astype(float)).tolist()
+            costs = (
+                -made.tree_inputs("decisive", number, 1, width)["topk_logprob"][0].astype(float)
+            ).tolist()
             begin = time.perf_counter()
             parents, visible = host_builder(costs, width)
             samples.append(1e6 * (time.perf_counter() - begin))
