@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(Path(__file__).resolve().parent)]
 
-import tree_series  # noqa: E402
+import tree_runs  # noqa: E402
 from tree_peers import load_floors  # noqa: E402
 from tree_results import Measurement, Run, ratios_of, write  # noqa: E402
 from tree_series import Plan, Series, WrongResult  # noqa: E402
@@ -32,9 +33,9 @@ from harness.targets import open_target  # noqa: E402
 from harness.targets.base import Target  # noqa: E402
 
 METHOD = (
-    "Times are microseconds of one call. graph replay: events around the replay of a captured graph, divided by "
-    "the calls in it; the stream is held until events and graph are queued. not held: the host's own launch "
-    "of the graph lies between the events.",
+    "Times are microseconds of one call. graph replay: events around the replay of a captured graph, divided "
+    "by the calls in it; the stream is held until events and graph are queued. not held: the host's own "
+    "launch of the graph lies between the events.",
     "Several calls in a graph follow each other as the library launches them: a kernel may begin before the "
     "one in front of it ends. Inputs are in L2 unless it says otherwise. The first 5 samples are not kept.",
     "Every input set is compared with the references before and after it is timed: outputs, inputs, guards. "
@@ -52,17 +53,17 @@ def measure(library: Path, plain: Path | None, plan: Plan, only: str) -> Run:
     before = reading(monitor)
     floors = load_floors() if tools else None
     if floors is not None:
-        tree_series.empties(series, floors)
-    tree_series.builds(series)
-    tree_series.hosts(series)
-    tree_series.accepts(series, floors)
-    tree_series.commits(series)
-    tree_series.steps(series, "greedy_step")
+        tree_runs.empties(series, floors)
+    tree_runs.builds(series)
+    tree_runs.hosts(series)
+    tree_runs.accepts(series, floors)
+    tree_runs.commits(series)
+    tree_runs.steps(series, "greedy_step")
     libraries = {library.name: library_facts(target)}
     measurements = series.measurements
     if plain is not None:
         other = Series(open_target(str(plain)), plan, only, show)
-        tree_series.steps(other, "greedy_step without dependent launches")
+        tree_runs.steps(other, "greedy_step without dependent launches")
         libraries["without dependent launches"] = library_facts(other.target)
         measurements += other.measurements
     return Run(
@@ -83,9 +84,7 @@ def reading(monitor: Monitor) -> dict[str, Any]:
     now = monitor.read()
     if now is None:
         return {"unavailable": monitor.unavailable}
-    return {
-        "sm_mhz": now.sm_mhz, "memory_mhz": now.memory_mhz, "celsius": now.celsius, "reasons": list(now.reasons),
-    }  # fmt: skip
+    return asdict(now)
 
 
 def library_facts(target: Target) -> dict[str, str]:
@@ -120,9 +119,8 @@ def main() -> int:
         return 1
     write(options.out, run)
     for ratio in run.ratios:
-        print(
-            f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}, bar {ratio.bar:g} {'met' if ratio.met else 'MISSED'}"
-        )
+        verdict = "met" if ratio.met else "MISSED"
+        print(f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}, bar {ratio.bar:g} {verdict}")
     print(f"{options.out}/trees.md, {run.seconds:.0f} s")
     return 0
 

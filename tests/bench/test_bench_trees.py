@@ -23,6 +23,7 @@ import graph_timing  # noqa: E402
 import tree_inputs as made  # noqa: E402
 import tree_peers  # noqa: E402
 import tree_results  # noqa: E402
+import tree_runs  # noqa: E402
 import tree_series  # noqa: E402
 
 TINY = tree_series.Plan(
@@ -145,7 +146,7 @@ def test_every_bar_has_a_measurement() -> None:
     builds = {f"tree_build {w} {k}" for w in plan.widths for k in plan.kinds}
     builds |= {f"tree_build 64 x 32 {k}" for k in plan.kinds}
     accepts = {f"tree_accept {n} x {b}" for n in plan.nodes for b in plan.batches}
-    others = {"kv_commit from HBM", "kv_commit in L2", *tree_series.CHAINS}
+    others = {"kv_commit from HBM", "kv_commit in L2", *tree_runs.CHAINS}
     assert not set(tree_results.BARS) - builds - accepts - others
 
 
@@ -163,9 +164,9 @@ def test_a_wrong_result_has_no_time(part: str, monkeypatch: pytest.MonkeyPatch) 
         return wrong
 
     if part == "tree_build":
-        monkeypatch.setattr(tree_series, "tree_build", spoiled(tree_build, "position"))
+        monkeypatch.setattr(tree_runs, "tree_build", spoiled(tree_build, "position"))
     elif part == "tree_accept":
-        monkeypatch.setattr(tree_series, "tree_accept", spoiled(tree_accept, "finished"))
+        monkeypatch.setattr(tree_runs, "tree_accept", spoiled(tree_accept, "finished"))
     elif part == "greedy_step":
         expected = tree_calls.expected_outputs
         monkeypatch.setattr(
