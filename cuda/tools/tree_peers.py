@@ -1,0 +1,129 @@
+"""What the tree kernels are measured against: own transcriptions of published code, and empty kernels."""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.case import AnyArray
+from harness.memory.buffers import Arena
+from harness.memory.space import Space
+
+_SOURCE = Path(__file__).with_name("tree_floors.cu")
+
+
+def host_builder(costs: list[list[float]], budget: int) -> tuple[list[int], AnyArray]:
+    """The published host-side builder's heap and visibility mask: parents, and bool [n,n].
+
+    ``costs``: minus the log-probs, a rising row per depth. Nothing else of that builder is here: no token
+    ids, depths, links or copies to a device.
+    """
+    depths, width = len(costs), len(costs[0])
+    heap = [(costs[0][0], (0,), 0, 1, 0)]
+    parents = [-1]
+    while heap and len(parents) <= budget:
+        cost, ranks, parent, depth, rank = heapq.heappop(heap)
+        node = len(parents)
+        parents.append(parent)
+        row = costs[depth - 1]
+        if rank + 1 < width:
+            sibling = cost - row[rank] + row[rank + 1]
+            heapq.heappush(heap, (sibling, (*ranks[:-1], rank + 1), parent, depth, rank + 1))
+        if depth < depths:
+            heapq.heappush(heap, (cost + costs[depth][0], (*ranks, 0), node, depth + 1, 0))
+    visible = np.zeros((len(parents), len(parents)), bool)
+    visible[0, 0] = True
+    for node in range(1, len(parents)):
+        visible[node] = visible[parents[node]]
+        visible[node, node] = True
+    return parents, visible
+
+
+def load_floors() -> ctypes.CDLL:
+    """tree_floors.cu, compiled for this machine's GPU."""
+    path = Path(tempfile.mkdtemp()) / "tree_floors.so"
+    command = ["nvcc", "-O3", "-arch=native", "-shared", "-Xcompiler", "-fPIC", str(_SOURCE), "-o", str(path)]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(path))
+
+
+class Empty:
+    """A launch of a kernel that does nothing."""
+
+    in_place = False
+
+    def __init__(self, floors: ctypes.CDLL, space: Space, blocks: int, threads: int) -> None:
+        self._floors, self._arguments = floors, (blocks, threads, ctypes.c_void_p(space.stream))
+
+    def stage(self, poison: int) -> None:
+        """It has no buffers."""
+
+    def call(self) -> int:
+        """Enqueue it once; a CUDA error code."""
+        return int(self._floors.floor_empty(*self._arguments))
+
+    def wrong(self) -> str:
+        """Nothing."""
+        return ""
+
+
+class Walk:
+    """The greedy walk by one thread per request, over the trees of a tree_accept call."""
+
+    in_place = False
+
+    def __init__(
+        self, floors: ctypes.CDLL, space: Space, inputs: Mapping[str, AnyArray], expected: Mapping[str, Any]
+    ) -> None:
+        batch, nodes = inputs["node_token"].shape
+        path = expected["accept_index"].shape[1]
+        wide = {n: inputs[n].astype(np.int64) for n in ("node_token", "next_token", "next_sibling")}
+        wide |= {"slot": np.arange(batch * nodes, dtype=np.int64)}
+        wide |= {"target": inputs["target_predict"].astype(np.int64)}
+        self._path, self._length = expected["accept_index"], expected["accept_len"]
+        sizes = {"predicts": 8 * batch * nodes, "accept_index": 8 * batch * path, "accepted": 8 * batch}
+        self._arena = Arena(space, sizes | {n: v.nbytes for n, v in wide.items()}, 0)
+        for name, value in wide.items():
+            self._arena.view(name, np.int64, value.shape)[...] = value
+        order = [
+            "predicts",
+            "accept_index",
+            "accepted",
+            "node_token",
+            "slot",
+            "next_token",
+            "next_sibling",
+            "target",
+        ]
+        pointers = [ctypes.c_void_p(self._arena.address(name)) for name in order]
+        self._floors, self._nodes = floors, nodes
+        self._arguments = (*pointers, batch, nodes, path, ctypes.c_void_p(space.stream))
+
+    def stage(self, poison: int) -> None:
+        """Inputs, and outputs that name no slot."""
+        for name in ("predicts", "accept_index", "accepted"):
+            self._arena.view(name, np.int64)[:] = -2 - poison
+        self._arena.seal()
+
+    def call(self) -> int:
+        """Enqueue it once; a CUDA error code."""
+        return int(self._floors.floor_walk(*self._arguments))
+
+    def wrong(self) -> str:
+        """Where it walks another way than the reference."""
+        self._arena.fetch()
+        batch, path = self._path.shape
+        got = (
+            self._arena.read("accept_index", np.int64, (batch, path))
+            - self._nodes * np.arange(batch)[:, None]
+        )
+        on_path = np.arange(path) <= self._length[:, None]
+        same = np.array_equal(self._arena.read("accepted", np.int64, (batch,)), self._length)
+        return "" if same and (got == self._path)[on_path].all() else "the walk accepts something else"
