@@ -26,7 +26,7 @@ from harness.results import Outcome
 from harness.runner.verification import verify
 from harness.store import open_set
 
-SWITCHES = [mutant for mutant in MUTANTS if not mutant.target and not mutant.needs]
+SWITCHES = [mutant for mutant in MUTANTS if not mutant.target]
 
 
 @pytest.fixture(scope="session")
