@@ -35,14 +35,16 @@ bool readable(const Args* args) {
     return args != nullptr && args->struct_bytes >= sizeof(Args);
 }
 
-// Holds a warp back for half a millisecond, where a mutant does without the barrier or the wait that would make
-// the others wait for it. On the GPU only: the emulator runs threads in both orders.
-__device__ __forceinline__ void come_late(bool late) {
+// Holds threads back, where a mutant does without the barrier or the wait that would make others wait for them:
+// a race that hardware would mostly win by luck is lost every time. A turn is a fifth of a millisecond. On the GPU
+// only: the emulator runs threads in both orders.
+__device__ __forceinline__ void come_late(bool late, int turns = 1) {
 #ifdef __CUDA_ARCH__
-    for (const long long start = clock64(); late && clock64() - start < 1000000;) {
+    for (const long long start = clock64(); late && clock64() - start < turns * 400000LL;) {
     }
 #else
     (void)late;
+    (void)turns;
 #endif
 }
 

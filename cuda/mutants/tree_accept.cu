@@ -180,7 +180,7 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
     const int request = blockIdx.x;
     if (mutant(device_commit_without_wait)) {
         grid_dependency_release();
-        come_late(true);
+        come_late(true, 3);
     }
     const int32_t count = args.node_count[request];
     bool good = (count <= args.N || mutant(accept_large_count_passes)) &&
@@ -189,14 +189,15 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
     const int live = walks_padding ? args.N : good ? static_cast<int>(within(count, 0, args.N)) : 0;
     const bool inactive = (live == 0 && good) && !mutant(accept_inactive_acts);
 
+    const int from_last = kLast - static_cast<int>(threadIdx.x);  // the first words are cleared by the second warp
     if (mutant(accept_barrier_missing_after_clearing)) {
         for (int i = threadIdx.x; i < (kMaxNodes + 31) / 32; i += kThreads) {
             targets[i] = ~0u;  // shared memory may hold anything at entry
         }
         __syncthreads();
-        come_late(threadIdx.x < kWarp);
+        come_late(threadIdx.x >= kWarp);
     }
-    for (int i = threadIdx.x; i < (kMaxNodes + 31) / 32; i += kThreads) {
+    for (int i = from_last; i < (kMaxNodes + 31) / 32; i += kThreads) {
         targets[i] = 0;
     }
     for (int i = threadIdx.x; i <= kMaxNodes; i += kThreads) {

@@ -209,7 +209,6 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
             __syncthreads();  // all candidates are known
         }
         if (threadIdx.x == kLast) {
-            come_late(mutant(build_barrier_missing_after_choice));
             for (int i = 0; i < kLast; ++i) {
                 const int other = best_node[i];
                 if (other >= 0 && other < state[0] &&
@@ -218,6 +217,7 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
                     winner = other;
                 }
             }
+            come_late(mutant(build_barrier_missing_after_choice), 2);
             if (winner == kNone) {
                 state[1] = 1;
             } else if (mutant(build_tokens_taken_once) &&
@@ -236,6 +236,7 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
         if (!mutant(build_barrier_missing_after_choice)) {
             __syncthreads();  // the new node is seen by all
         }
+        come_late(mutant(build_barrier_missing_after_choice) && threadIdx.x != kLast);
     }
     __syncthreads();
     return state[0];

@@ -68,7 +68,7 @@ __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspa
     SHARED(int64_t, value_offset, kTile);
     if (mutant(device_merge_without_wait)) {
         grid_dependency_release();
-        come_late(true);
+        come_late(true, 3);
     }
     const int lane = threadIdx.x;
     const int share = blockIdx.x % kShares;

@@ -1,4 +1,4 @@
-"""Faults of streams, graphs and launches: only a GPU shows them, the emulator runs every launch when it is made."""
+"""Faults of streams, graphs and launches. The emulator runs a launch when it is made, so they need a GPU."""
 
 from __future__ import annotations
 
