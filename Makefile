@@ -9,7 +9,7 @@ PIP := $(BIN)/pip --disable-pip-version-check -q
 KERNEL_SOURCES := $(shell find cuda -type f)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow bench lint refs verify verify-gpu mutants sanitize sanitize-gpu report clean
+.PHONY: help setup build demo test test-slow bench lint refs verify verify-gpu mutants mutants-gpu repeated repeated-gpu sanitize sanitize-gpu report clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,21 @@ verify-gpu:  ## smoke and standard on the cuda target; needs a GPU, nvcc and the
 
 mutants: setup  ## run wrong kernels on purpose: which cases catch them
 	$(BIN)/harness mutants --target cpu --report reports/mutants-cpu
+
+mutants-gpu:  ## the same on a GPU, with faults that only a GPU shows; installs nothing
+	cmake -S cuda -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDTREE_CUDA=ON
+	cmake --build build
+	$(PYTHON) -m harness mutants --target cuda --report reports/gpu/mutants
+
+repeated: setup  ## standard 20 times on the cpu target, 5 in random thread orders: do right kernels ever fail?
+	$(BIN)/harness gen-refs --suite standard --out fixtures/standard
+	$(BIN)/python tools/repeat_verify.py fixtures/standard -t cpu --runs 20 --random 5 --out reports/repeated/cpu
+
+repeated-gpu:  ## the same on the cuda target; installs nothing
+	cmake -S cuda -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDTREE_CUDA=ON
+	cmake --build build
+	$(PYTHON) -m harness gen-refs --suite standard --out fixtures/standard
+	$(PYTHON) tools/repeat_verify.py fixtures/standard -t cuda --runs 20 -j 4 --out reports/repeated/cuda
 
 sanitize: setup  ## smoke under ASan+UBSan and under TSan
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S cuda -B build/asan -G Ninja -DDDTREE_CUDA=OFF -DDDTREE_SANITIZE=address >/dev/null

@@ -12,9 +12,15 @@ namespace {
 
 __global__ void write_word(int32_t* address, const int32_t value) { *address = value; }
 
+// Half a minute at most, on a GPU: longer than anybody waits, and the device comes free again.
 __global__ void spin(volatile int32_t* word) {
+#ifdef __CUDA_ARCH__
+    for (const long long start = clock64(); *word != 0x12345678 && clock64() - start < 60000000000;) {
+    }
+#else
     while (*word != 0x12345678) {
     }
+#endif
 }
 
 int32_t scribble(const int32_t* address, int32_t value, void* stream) {

@@ -9,7 +9,7 @@
 namespace mutants {
 namespace {
 
-constexpr int kTile = 32;
+constexpr int kTile = kWarp;
 
 // Which request's what a row reads. Right: its own.
 struct Row {
@@ -27,7 +27,9 @@ __device__ Row row_of(const ddtree_verify_attn_args& args, int64_t index, Switch
     row.node = static_cast<int>(index / args.Hq % args.N);
     row.request = static_cast<int>(index / args.Hq / args.N);
     const int own = row.request;
-    row.live = args.node_count[mutant(attn_count_of_first_request) ? 0 : own];
+    // A count that nobody wrote yet stays inside the mask.
+    const int32_t count = args.node_count[mutant(attn_count_of_first_request) ? 0 : own];
+    row.live = static_cast<int>(within(count, 0, args.N));
     row.prefix = args.prefix_len[mutant(attn_prefix_of_first_request) ? 0 : own];
     if (mutant(attn_prefix_one_short) && row.prefix > 0) {
         row.prefix -= 1;
@@ -125,6 +127,9 @@ struct Place {
         const int64_t offset = page * page_stride + slot * slot_stride;
         if (mutant(attn_offset_in_32_bits)) {
             return static_cast<int32_t>(static_cast<uint32_t>(offset));
+        }
+        if (mutant(attn_offset_in_unsigned_32_bits)) {
+            return static_cast<uint32_t>(offset);
         }
         return mutant(attn_offset_in_16_bits) ? offset & 0xffff : offset;
     }

@@ -1,5 +1,5 @@
 // greedy_step: the four kernels in a row, and what can go wrong between kernels that are right.
-#include "mutant.h"
+#include "device.h"
 
 namespace mutants {
 namespace {
@@ -19,66 +19,104 @@ int32_t copy(int32_t* to, const int32_t* from, int count, void* stream) {
                             count));
 }
 
-// What a mutant remembers of an earlier call. Host memory: emulated targets only.
+// What a mutant remembers of an earlier call, in the target's memory: a replayed graph remembers it too.
 struct Memory {
-    int of = nothing;
-    bool filled = false;
+    int32_t of;  // the mutant that filled it
     int32_t words[4096];
-
-    // The last count above 0 of each request, put where there is 0 now.
-    void revive(int32_t* counts, int64_t count, Switch mutant) {
-        for (int64_t i = 0; i < count && i < 4096; ++i) {
-            words[i] = of != mutant.selected ? 0 : words[i];
-            words[i] = counts[i] != 0 ? counts[i] : words[i];
-            counts[i] = words[i];
-        }
-        of = mutant.selected;
-    }
-
-    // `words` of the first call, put over what the array holds now.
-    void restore(int32_t* array, int64_t count, Switch mutant) {
-        filled = filled && of == mutant.selected;
-        of = mutant.selected;
-        for (int64_t i = 0; i < count && i < 4096; ++i) {
-            if (!filled) {
-                words[i] = array[i];
-            } else {
-                array[i] = words[i];
-            }
-        }
-        filled = true;
-    }
 };
 
+__device__ Memory memory;
+
+__global__ void restore_words(int32_t* array, const int count, const Switch mutant) {
+    const bool filled = memory.of == mutant.selected;
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += kThreads) {
+        if (mutant(step_left_requests_planned)) {  // the last count above 0, put where there is 0 now
+            const int32_t before = filled ? memory.words[i] : 0;
+            memory.words[i] = array[i] != 0 ? array[i] : before;
+            array[i] = memory.words[i];
+        } else if (filled) {  // what the first call had
+            array[i] = memory.words[i];
+        } else {
+            memory.words[i] = array[i];
+        }
+    }
+    if (threadIdx.x == 0) {
+        memory.of = mutant.selected;
+    }
+}
+
+int32_t restore(const void* array, int64_t count, void* stream, Switch mutant) {
+    return status_of(LAUNCH(restore_words, dim3(1), dim3(kThreads), 0, static_cast<cudaStream_t>(stream),
+                            static_cast<int32_t*>(const_cast<void*>(array)), static_cast<int>(within(count, 0, 4096)),
+                            mutant));
+}
+
+// The calls of one step, each made unless one before it failed.
 struct Step {
     const ddtree_greedy_step_args& args;
     void* workspace;
     uint64_t bytes;
     void* stream;
+    Switch mutant;
     int32_t status = DDTREE_OK;
 
-    // Runs `next` unless something failed before.
     template <class Next>
     void then(Next next) {
         status = status == DDTREE_OK ? next() : status;
     }
+    void* hook_stream() const { return mutant(device_hooks_on_default_stream) ? nullptr : stream; }
+
     void build() {
         then([&] { return ddtree_tree_build(args.build, workspace, bytes, stream); });
+        if (mutant(device_count_read_by_host)) {
+            then([&] { return read_by_host(args.build->node_count, stream); });
+        }
+    }
+    void remember() {
+        const ddtree_tree_build_args& tree = *args.build;
+        const int64_t nodes = static_cast<int64_t>(tree.B) * tree.N;
+        if (mutant(step_first_mask_kept)) {
+            then([&] { return restore(tree.tree_mask, nodes * tree.W, stream, mutant); });
+        } else if (mutant(step_first_count_kept) || mutant(step_left_requests_planned)) {
+            then([&] { return restore(tree.node_count, tree.B, stream, mutant); });
+        } else if (mutant(step_first_links_kept)) {
+            then([&] { return restore(tree.next_sibling, nodes, stream, mutant); });
+        } else if (mutant(step_first_positions_kept)) {
+            then([&] { return restore(tree.position, nodes, stream, mutant); });
+        }
     }
     void before_attn() {
-        then([&] { return call(args.before_attn, args.before_attn_context, stream); });
+        then([&] { return call(args.before_attn, args.before_attn_context, hook_stream()); });
     }
     void attn() {
         then([&] { return ddtree_verify_attn(args.attn, workspace, bytes, stream); });
     }
     void after_attn() {
-        then([&] { return call(args.after_attn, args.after_attn_context, stream); });
+        then([&] { return call(args.after_attn, args.after_attn_context, hook_stream()); });
     }
     void accept() {
-        then([&] { return ddtree_tree_accept(args.accept, workspace, bytes, stream); });
+        ddtree_tree_accept_args accept = *args.accept;
+        if (mutant(device_limit_baked)) {
+            accept.token_limit = as_captured(accept.token_limit, accept.B, stream);
+        }
+        then([&] { return ddtree_tree_accept(&accept, workspace, bytes, stream); });
+        if (mutant(device_synchronises)) {
+            synchronise(stream);
+        }
     }
     void commit() {
-        then([&] { return ddtree_kv_commit(args.commit, workspace, bytes, stream); });
+        ddtree_kv_commit_args commit = *args.commit;
+        if (mutant(step_first_lengths_kept)) {
+            then([&] { return restore(commit.accept_len, commit.B, stream, mutant); });
+        }
+        if (mutant(step_commits_one_layer)) {
+            commit.Y = 1;
+        }
+        if (mutant(device_prefix_baked)) {
+            commit.prefix_len = as_captured(commit.prefix_len, commit.B, stream);
+        }
+        then([&] { return ddtree_kv_commit(&commit, workspace, bytes, commit_stream(stream, mutant)); });
     }
 };
 
@@ -92,27 +130,12 @@ extern "C" int32_t ddtree_greedy_step(const ddtree_greedy_step_args* args, void*
         return DDTREE_INVALID_ARGUMENT;
     }
     const Switch mutant = current();
-    const ddtree_tree_build_args& tree = *args->build;
-    Step step = {*args, workspace, workspace_bytes, stream};
+    Step step = {*args, workspace, workspace_bytes, stream, mutant};
     if (mutant(step_attention_before_build)) {
         step.attn();
     }
     step.build();
-#ifndef __CUDACC__
-    static Memory memory;
-    if (mutant(step_first_mask_kept)) {
-        memory.restore(reinterpret_cast<int32_t*>(tree.tree_mask),
-                       static_cast<int64_t>(tree.B) * tree.N * tree.W, mutant);
-    } else if (mutant(step_first_count_kept)) {
-        memory.restore(tree.node_count, tree.B, mutant);
-    } else if (mutant(step_left_requests_planned)) {
-        memory.revive(tree.node_count, tree.B, mutant);
-    } else if (mutant(step_first_links_kept)) {
-        memory.restore(tree.next_sibling, static_cast<int64_t>(tree.B) * tree.N, mutant);
-    } else if (mutant(step_first_positions_kept)) {
-        memory.restore(tree.position, static_cast<int64_t>(tree.B) * tree.N, mutant);
-    }
-#endif
+    step.remember();
     if (!mutant(step_hook_before_attention_missed) && !mutant(step_hook_before_comes_late)) {
         step.before_attn();
     }
@@ -134,23 +157,14 @@ extern "C" int32_t ddtree_greedy_step(const ddtree_greedy_step_args* args, void*
         }
         step.accept();
     }
-    ddtree_kv_commit_args commit = *args->commit;
-#ifndef __CUDACC__
-    if (mutant(step_first_lengths_kept)) {
-        memory.restore(const_cast<int32_t*>(commit.accept_len), commit.B, mutant);
-    }
-#endif
-    if (mutant(step_commits_one_layer)) {
-        commit.Y = 1;
-    }
     if (!mutant(step_commit_missed) && !mutant(step_commit_before_accept)) {
-        step.then([&] { return ddtree_kv_commit(&commit, workspace, workspace_bytes, stream); });
+        step.commit();
     }
     if (mutant(step_commits_twice)) {
         step.commit();
     }
     if (mutant(step_root_overwritten_by_bonus)) {
-        step.then([&] { return copy(tree.node_token, args->accept->bonus_token, 1, stream); });
+        step.then([&] { return copy(args->build->node_token, args->accept->bonus_token, 1, stream); });
     }
     return step.status;
 }

@@ -28,6 +28,9 @@ __device__ int64_t offset_of(const ddtree_kv_commit_args& args, int request, int
     if (mutant(commit_offset_in_32_bits)) {
         return static_cast<int32_t>(static_cast<uint32_t>(offset));
     }
+    if (mutant(commit_offset_in_unsigned_32_bits)) {
+        return static_cast<uint32_t>(offset);
+    }
     return mutant(commit_offset_in_12_bits) ? offset & 0xfff : offset;
 }
 
@@ -63,7 +66,9 @@ __global__ void kv_commit_kernel(const ddtree_kv_commit_args args, const Switch 
     const int request = blockIdx.x / args.Y;
     const int layer = mutant(commit_first_layer_only) ? 0 : blockIdx.x % args.Y;
     const int32_t prefix = args.prefix_len[mutant(commit_prefix_of_first_request) ? 0 : request];
-    int32_t accepted = args.accept_len[request];
+    // A count that nobody wrote yet stays inside the path.
+    int32_t accepted = static_cast<int32_t>(within(args.accept_len[request], kNone, args.A - 1));
+    come_late(mutant(commit_bytes_change_hands) && threadIdx.x >= kWarp);
     if (threadIdx.x == 0 && blockIdx.x % args.Y == 0) {
         int32_t length = prefix + accepted + 1;
         if (mutant(commit_length_without_root)) {
@@ -141,8 +146,12 @@ __global__ void kv_commit_kernel(const ddtree_kv_commit_args args, const Switch 
 }  // namespace
 
 int32_t run_kv_commit(const ddtree_kv_commit_args& args, void* stream, Switch mutant) {
-    return status_of(LAUNCH(kv_commit_kernel, dim3(static_cast<unsigned>(args.B) * args.Y), dim3(kThreads), 0,
-                            static_cast<cudaStream_t>(stream), args, mutant));
+    const dim3 grid(static_cast<unsigned>(args.B) * args.Y);
+    const auto on = mutant(device_commit_on_default_stream) ? nullptr : static_cast<cudaStream_t>(stream);
+    if (mutant(device_commit_without_wait)) {
+        return status_of(LAUNCH_DEPENDENT(kv_commit_kernel, grid, dim3(kThreads), 0, on, args, mutant));
+    }
+    return status_of(LAUNCH(kv_commit_kernel, grid, dim3(kThreads), 0, on, args, mutant));
 }
 
 }  // namespace mutants

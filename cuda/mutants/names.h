@@ -117,6 +117,7 @@
     X(attn_no_peak) \
     X(attn_offset_in_16_bits) \
     X(attn_offset_in_32_bits) \
+    X(attn_offset_in_unsigned_32_bits) \
     X(attn_out_steps_by_value_width) \
     X(attn_padding_joins_total) \
     X(attn_page_by_shift) \
@@ -218,6 +219,7 @@
     X(commit_moves_in_falling_order) \
     X(commit_offset_in_12_bits) \
     X(commit_offset_in_32_bits) \
+    X(commit_offset_in_unsigned_32_bits) \
     X(commit_page_by_shift) \
     X(commit_pages_in_order) \
     X(commit_pages_of_first_request) \
@@ -266,10 +268,27 @@
     X(abi_writes_before_the_start) \
     X(abi_writes_past_the_end)
 
+#define DDTREE_MUTANTS_OF_DEVICE(X) \
+    X(device_accept_on_default_stream) \
+    X(device_attn_on_default_stream) \
+    X(device_build_on_default_stream) \
+    X(device_commit_forked_not_joined) \
+    X(device_commit_on_default_stream) \
+    X(device_commit_on_side_stream) \
+    X(device_commit_without_wait) \
+    X(device_count_read_by_host) \
+    X(device_hooks_on_default_stream) \
+    X(device_limit_baked) \
+    X(device_mask_cleared_beside_stream) \
+    X(device_merge_without_wait) \
+    X(device_prefix_baked) \
+    X(device_synchronises)
+
 #define DDTREE_MUTANTS(X) \
     DDTREE_MUTANTS_OF_TREE_BUILD(X) \
     DDTREE_MUTANTS_OF_VERIFY_ATTN(X) \
     DDTREE_MUTANTS_OF_TREE_ACCEPT(X) \
     DDTREE_MUTANTS_OF_KV_COMMIT(X) \
     DDTREE_MUTANTS_OF_GREEDY_STEP(X) \
-    DDTREE_MUTANTS_OF_ABI(X)
+    DDTREE_MUTANTS_OF_ABI(X) \
+    DDTREE_MUTANTS_OF_DEVICE(X)

@@ -1,6 +1,6 @@
 // tree_accept, as plainly as it can be said, and what can go wrong with it.
 //
-// One block per request. All threads bring the tree into shared memory and check its links, thread 0 walks.
+// One block per request. All threads bring the tree into shared memory and check its links, the last one walks.
 // Indices are kept inside the tree, so that a mutant without a check reads a wrong node, not foreign memory.
 #include "mutant.h"
 
@@ -178,6 +178,10 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
     SHARED(Result, shared_result, 1);
     Result& result = shared_result[0];
     const int request = blockIdx.x;
+    if (mutant(device_commit_without_wait)) {
+        grid_dependency_release();
+        come_late(true, 3);
+    }
     const int32_t count = args.node_count[request];
     bool good = (count <= args.N || mutant(accept_large_count_passes)) &&
                 (count >= 0 || mutant(accept_negative_count_is_inactive));
@@ -185,7 +189,15 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
     const int live = walks_padding ? args.N : good ? static_cast<int>(within(count, 0, args.N)) : 0;
     const bool inactive = (live == 0 && good) && !mutant(accept_inactive_acts);
 
-    for (int i = threadIdx.x; i < (kMaxNodes + 31) / 32; i += kThreads) {
+    const int from_last = kLast - static_cast<int>(threadIdx.x);  // the first words are cleared by the second warp
+    if (mutant(accept_barrier_missing_after_clearing)) {
+        for (int i = threadIdx.x; i < (kMaxNodes + 31) / 32; i += kThreads) {
+            targets[i] = ~0u;  // shared memory may hold anything at entry
+        }
+        __syncthreads();
+        come_late(threadIdx.x >= kWarp);
+    }
+    for (int i = from_last; i < (kMaxNodes + 31) / 32; i += kThreads) {
         targets[i] = 0;
     }
     for (int i = threadIdx.x; i <= kMaxNodes; i += kThreads) {
@@ -196,6 +208,7 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
     }
     const Tree tree(memory, args.N);
     const int64_t row = mutant(accept_trees_of_first_request) ? 0 : request;
+    come_late(mutant(accept_barrier_missing_before_walk) && threadIdx.x < kWarp);
     for (int node = threadIdx.x; node < args.N; node += kThreads) {
         tree.token[node] = args.node_token[row * args.N + node];
         tree.child[node] = args.next_token[row * args.N + node];
@@ -223,7 +236,7 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
             }
         }
     }
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == kLast) {
         result.accepted = inactive ? kNone : 0;
         result.bonus = kNone;
         result.finished = 0;
@@ -251,8 +264,8 @@ __global__ void tree_accept_kernel(const ddtree_tree_accept_args args, const Swi
 }  // namespace
 
 int32_t run_tree_accept(const ddtree_tree_accept_args& args, void* stream, Switch mutant) {
-    return status_of(LAUNCH(tree_accept_kernel, dim3(args.B), dim3(kThreads), Tree::bytes(args.N),
-                            static_cast<cudaStream_t>(stream), args, mutant));
+    const auto on = mutant(device_accept_on_default_stream) ? nullptr : static_cast<cudaStream_t>(stream);
+    return status_of(LAUNCH(tree_accept_kernel, dim3(args.B), dim3(kThreads), Tree::bytes(args.N), on, args, mutant));
 }
 
 }  // namespace mutants

@@ -2,7 +2,8 @@
 //
 // Every node that is taken has one candidate: the best of its children that is not yet taken. So the
 // frontier is one candidate a node, and the tree is: `budget` times, take the best candidate of all nodes.
-// One block per request; its threads share the nodes, thread 0 takes the winner.
+// One block per request; its threads share the nodes, the last takes the winner.
+#include "device.h"
 #include "tree_growth.h"
 
 namespace mutants {
@@ -106,7 +107,9 @@ __device__ void write_mask(const ddtree_tree_build_args& args, const Nodes& node
     const int words = mutant(build_mask_pitch_of_live) && live > 0 ? words_of(live) : args.W;
     uint32_t* mask = args.tree_mask + table * args.W;
     const int cleared = mutant(build_mask_padding_unwritten) ? live : args.N;
-    for (int i = threadIdx.x; i < cleared * args.W && !mutant(build_mask_not_cleared); i += kThreads) {
+    const bool clears = !mutant(build_mask_not_cleared) && !mutant(device_mask_cleared_beside_stream);
+    come_late(mutant(build_barrier_missing_in_mask) && threadIdx.x >= kWarp);
+    for (int i = threadIdx.x; i < cleared * args.W && clears; i += kThreads) {
         mask[i] = 0;
     }
     if (!mutant(build_barrier_missing_in_mask)) {
@@ -174,6 +177,10 @@ extern "C" int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void*, 
     if (args->B == 0) {
         return DDTREE_OK;
     }
-    return status_of(LAUNCH(tree_build_kernel, dim3(args->B), dim3(kThreads), Nodes::bytes(args->N),
-                            static_cast<cudaStream_t>(stream), *args, current()));
+    const Switch mutant = current();
+    if (mutant(device_mask_cleared_beside_stream)) {
+        clear_beside(args->tree_mask, sizeof(uint32_t) * args->B * args->N * args->W);
+    }
+    const auto on = mutant(device_build_on_default_stream) ? nullptr : static_cast<cudaStream_t>(stream);
+    return status_of(LAUNCH(tree_build_kernel, dim3(args->B), dim3(kThreads), Nodes::bytes(args->N), on, *args, mutant));
 }

@@ -202,13 +202,14 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
                 winner = node;
             }
         }
+        come_late(mutant(build_barrier_missing_before_choice) && threadIdx.x < kWarp);
         best_score[threadIdx.x] = score;
         best_node[threadIdx.x] = winner;
         if (!mutant(build_barrier_missing_before_choice)) {
             __syncthreads();  // all candidates are known
         }
-        if (threadIdx.x == 0) {
-            for (int i = 1; i < kThreads; ++i) {
+        if (threadIdx.x == kLast) {
+            for (int i = 0; i < kLast; ++i) {
                 const int other = best_node[i];
                 if (other >= 0 && other < state[0] &&
                     (winner == kNone || before(nodes, best_score[i], other, score, winner, mutant))) {
@@ -216,6 +217,7 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
                     winner = other;
                 }
             }
+            come_late(mutant(build_barrier_missing_after_choice), 2);
             if (winner == kNone) {
                 state[1] = 1;
             } else if (mutant(build_tokens_taken_once) &&
@@ -234,6 +236,7 @@ __device__ int grow(const Nodes& nodes, const Rows& rows, const int32_t* tokens,
         if (!mutant(build_barrier_missing_after_choice)) {
             __syncthreads();  // the new node is seen by all
         }
+        come_late(mutant(build_barrier_missing_after_choice) && threadIdx.x != kLast);
     }
     __syncthreads();
     return state[0];

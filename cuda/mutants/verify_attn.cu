@@ -1,7 +1,7 @@
 // verify_attn, as plainly as it can be said, and what can go wrong with it.
 //
 // Two launches. Keys are numbered 0 .. prefix + live - 1 and come in tiles of 32. `partial` has one block for
-// each (request, node, head) and share of the tiles: a lane scores one key, then the block adds up the values.
+// each (request, node, head) and share of the tiles: its first warp scores the keys, then all add up the values.
 // It leaves peak, total and values in the workspace; `merge` joins the shares. A share may be empty.
 #include "attn_reads.h"
 
@@ -36,23 +36,40 @@ struct Partial {
     }
 };
 
-__device__ float block_max(float value) {
-    for (int step = kThreads / 2; step > 0; step /= 2) {
-        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, step));
+// What `value` is in the first thread, for all threads.
+template <class T>
+__device__ T of_first_thread(T value) {
+    SHARED(T, shared, 1);
+    __syncthreads();  // the one before is read
+    if (threadIdx.x == 0) {
+        shared[0] = value;
     }
-    return value;
+    __syncthreads();
+    return shared[0];
 }
 
-__device__ double block_sum(double value) {
-    for (int step = kThreads / 2; step > 0; step /= 2) {
+// Peak and sum over the first warp.
+__device__ float warp_max(float value) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+        value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, step));
+    }
+    return of_first_thread(value);
+}
+
+__device__ double warp_sum(double value) {
+    for (int step = kWarp / 2; step > 0; step /= 2) {
         value += __shfl_xor_sync(0xffffffffu, value, step);
     }
-    return value;
+    return of_first_thread(value);
 }
 
 __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspace, const Switch mutant) {
     SHARED(float, weight, kTile);
     SHARED(int64_t, value_offset, kTile);
+    if (mutant(device_merge_without_wait)) {
+        grid_dependency_release();
+        come_late(true, 3);
+    }
     const int lane = threadIdx.x;
     const int share = blockIdx.x % kShares;
     const int64_t rows = static_cast<int64_t>(args.B) * args.N * args.Hq, index = blockIdx.x / kShares;
@@ -75,9 +92,10 @@ __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspa
     int keys = row.prefix + (mutant(attn_stray_bits_count) ? args.N : row.live);
     keys = mutant(attn_last_tile_dropped) && keys > kTile ? keys / kTile * kTile : keys;
     for (int tile = share; tile * kTile < keys; tile += kShares) {
+        const bool scores = lane < kTile;
         const int slot = tile * kTile + lane;
-        const bool real = slot < keys && sees(args, row, slot, mutant);
-        const bool hidden = !real && slot < row.prefix + row.live;
+        const bool real = scores && slot < keys && sees(args, row, slot, mutant);
+        const bool hidden = scores && !real && slot < row.prefix + row.live;
         float score = kMinusInfinity;
         if (real || hidden) {
             const bool dense = mutant(attn_path_taken_as_dense) && slot >= row.prefix;
@@ -92,11 +110,11 @@ __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspa
             } else if (hidden && mutant(attn_hidden_is_minus_thirty)) {
                 score = -30.0f;
             }
-        } else if (mutant(attn_padding_joins_total) && slot >= keys) {
+        } else if (scores && mutant(attn_padding_joins_total) && slot >= keys) {
             score = 0.0f;
             value_offset[lane] = -1;
         }
-        const float tile_peak = block_max(score);
+        const float tile_peak = warp_max(score);
         const bool counts_hidden = mutant(attn_hidden_times_zero);
         if (tile_peak == kMinusInfinity && !counts_hidden) {
             continue;  // the whole block: nothing visible
@@ -112,11 +130,15 @@ __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspa
             }
         }
         const float mine = score == kMinusInfinity ? 0.0f : expf(score - peak);
-        weight[lane] = mine;
+        come_late(mutant(attn_barrier_missing_after_weights) && scores);
+        if (scores) {
+            weight[lane] = mine;
+        }
         total += mutant(attn_total_of_rounded_weights) ? bf16_to_float(float_to_bf16(mine)) : mine;
         if (!mutant(attn_barrier_missing_after_weights)) {
             __syncthreads();
         }
+        come_late(mutant(attn_barrier_missing_before_next_tile) && !scores);
         for (int k = 0; k < kTile; ++k) {
             const bool shown = counts_hidden ? tile * kTile + k < row.prefix + row.live : weight[k] > 0.0f;
             if (!shown || value_offset[k] < 0) {
@@ -135,7 +157,7 @@ __global__ void partial_kernel(const ddtree_verify_attn_args args, void* workspa
         }
     }
 
-    const double all = block_sum(total);
+    const double all = warp_sum(total);
     const Partial left(workspace, rows, index, share, args.Dv);
     if (mutant(attn_empty_share_unwritten) && all == 0.0) {
         return;  // the whole block
@@ -233,11 +255,16 @@ extern "C" int32_t ddtree_verify_attn(const ddtree_verify_attn_args* args, void*
     static int calls = 0;  // for the mutant that is not the same twice
     const Switch mutant = current();
     const unsigned rows = static_cast<unsigned>(args->B) * args->N * args->Hq;
-    const auto on = static_cast<cudaStream_t>(stream);
+    const auto on = mutant(device_attn_on_default_stream) ? nullptr : static_cast<cudaStream_t>(stream);
     const int32_t status = status_of(
         LAUNCH(partial_kernel, dim3(rows * kShares), dim3(kThreads), 0, on, *args, workspace, mutant));
     if (status != DDTREE_OK) {
         return status;
     }
-    return status_of(LAUNCH(merge_kernel, dim3(rows), dim3(kThreads), 0, on, *args, workspace, calls++, mutant));
+    const int call = calls++;
+    const dim3 grid(rows), block(kThreads);
+    if (mutant(device_merge_without_wait)) {
+        return status_of(LAUNCH_DEPENDENT(merge_kernel, grid, block, 0, on, *args, workspace, call, mutant));
+    }
+    return status_of(LAUNCH(merge_kernel, grid, block, 0, on, *args, workspace, call, mutant));
 }

@@ -26,15 +26,15 @@ class Bench:
     """Runs cases on the mutant that was last put on it."""
 
     def __init__(self, library: Path, switch: Path, timeout: float) -> None:
-        self._library, self._switch, self._timeout = library, switch, timeout
+        self.library, self._switch, self._timeout = library, switch, timeout
         self._child: Child | None = None
         self._target = ""
         self.deaths = 0  # of workers, since the mutant was put on
 
     def put(self, mutant: Mutant | None) -> None:
         """From now on cases run on ``mutant``, on the right kernels where it is None."""
-        target = mutant.target if mutant is not None and mutant.target else str(self._library)
-        if target != self._target or target != str(self._library):
+        target = mutant.target if mutant is not None and mutant.target else str(self.library)
+        if target != self._target or target != str(self.library):
             self.close()
         self._target, self.deaths = target, 0
         self._switch.write_text(NOTHING if mutant is None or mutant.target else mutant.name, encoding="utf-8")

@@ -11,7 +11,10 @@ from pathlib import Path
 import harness
 from harness.errors import EnvironmentProblem
 
-TARGETS = ("cpu",)
+TARGETS = ("cpu", "cuda")
+
+
+_FOLDERS = {"cpu": "mutants", "cuda": "mutants-cuda"}
 
 
 def source_folder() -> Path:
@@ -26,7 +29,7 @@ def source_folder() -> Path:
 def build_library(target: str = "cpu") -> Path:
     """The library of mutants for ``target``, up to date. EnvironmentProblem where it cannot be built."""
     source = source_folder()
-    build = source.parents[1] / "build" / "mutants"
+    build = source.parents[1] / "build" / _FOLDERS[target]
     tools = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(tools)}
     cmake = shutil.which("cmake", path=environment["PATH"])
@@ -36,7 +39,7 @@ def build_library(target: str = "cpu") -> Path:
     if (build / "CMakeCache.txt").is_file():
         generator = []  # that of the first time
     for command in (
-        [cmake, "-S", str(source), "-B", str(build), *generator],
+        [cmake, "-S", str(source), "-B", str(build), f"-DDDTREE_CUDA={target == 'cuda'}", *generator],
         [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
     ):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -22,12 +23,14 @@ from harness.mutants.catalogue import MUTANTS
 from harness.mutants.execute import run_mutant
 from harness.mutants.matrix import Matrix, survivors_first
 from harness.mutants.model import Fate, Mutant
+from harness.runner.gpu_lock import alone_on_gpu
 from harness.runner.verification import VerifyOptions, verify
 from harness.store import FixtureSet, open_set
 from harness.store.index import CaseSummary
 
 Progress = Callable[[str, int, int], None]  # what is done, steps done, steps planned
 SUITE = "harness.mutants.suite"
+_GPU_JOBS = 8  # processes that share one GPU: as many far pools as its memory holds
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Campaign:
     jobs: int | None = None
     timeout: float = 10.0  # seconds for one case
     seed: int = 0
+
+    @property
+    def processes(self) -> int | None:
+        """How many are asked for; None is one per core."""
+        return self.jobs or (_GPU_JOBS if self.target == "cuda" else None)
 
 
 def chosen(only: tuple[str, ...]) -> tuple[Mutant, ...]:
@@ -66,14 +74,15 @@ def run_campaign(campaign: Campaign, command: str, progress: Progress | None = N
             generate("standard", folder, None, campaign.seed, campaign.jobs,
                      lambda done, total: report("generating", done, total), SUITE)  # fmt: skip
         with open_set(folder) as fixtures:
-            _prove_right(fixtures, library, campaign.jobs, report)
+            environment = _prove_right(fixtures, library, campaign.processes, report)
             cases = sum(entry.cases for entry in fixtures.manifest.files.values())
-        runnable = [mutant for mutant in mutants if not mutant.needs]
+        runnable = [mutant for mutant in mutants if mutant.runs_on(campaign.target)]
         fates: list[Fate] = []
         arguments = (folder, library, Path(scratch), campaign.timeout)
-        for fate in map_in_processes(_run, runnable, campaign.jobs, _start, arguments):
-            fates.append(fate)
-            report("running", len(fates), len(runnable))
+        with alone_on_gpu(lambda line: report(line, 0, 1)) if campaign.target == "cuda" else nullcontext():
+            for fate in map_in_processes(_run, runnable, campaign.processes, _start, arguments):
+                fates.append(fate)
+                report("running", len(fates), len(runnable))
     return Matrix(
         target=campaign.target,
         suite=str(campaign.suite_dir or "selection of standard"),
@@ -82,12 +91,13 @@ def run_campaign(campaign: Campaign, command: str, progress: Progress | None = N
         seconds=round(time.monotonic() - clock, 3),
         command=command,
         fates=survivors_first(fates),
-        not_run=tuple(mutant for mutant in mutants if mutant.needs),
+        not_run=tuple(mutant for mutant in mutants if not mutant.runs_on(campaign.target)),
+        environment=environment,
     )
 
 
-def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: Progress) -> None:
-    """A kill is worth something only by a case that the right kernels pass."""
+def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: Progress) -> dict[str, str]:
+    """A kill is worth something only by a case that the right kernels pass. Returns what ran on what."""
     os.environ.pop(VARIABLE, None)
     results = verify(
         fixtures,
@@ -97,6 +107,8 @@ def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: 
     )
     if results.exit_reason:
         raise HarnessError(f"the kernels without a mutant fail: {results.exit_reason}")
+    hashes = {"set sha256": results.run.fixture_hash, "library sha256": results.target.library_sha256 or ""}
+    return {**results.environment.facts, **hashes, "processes": str(results.run.options["jobs"])}
 
 
 class _Cached:

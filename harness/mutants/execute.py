@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from harness.case import Case
@@ -16,10 +17,11 @@ from harness.mutants.bench import VARIABLE, Bench
 from harness.mutants.model import EVERYWHERE, Fate, Kill, Mutant
 from harness.results import Outcome
 from harness.runner.conclusion import is_refused
+from harness.runner.naming import relative_target
 from harness.store.index import CaseSummary
 
 _OTHERS = 2  # cases of a family that does not claim the class
-_MOST_DEATHS = 2  # dead workers after which only cases that claim the class are tried
+_MOST_DEATHS = 2  # dead workers after which only cases that claim the class are tried, until one kills
 _UNHARMED = (Outcome.PASS, Outcome.UNSUPPORTED, Outcome.NOT_RUN)
 
 
@@ -41,7 +43,7 @@ def run_mutant(mutant: Mutant, cases: Cases, bench: Bench) -> Fate:
     bench.put(mutant)
     for family, chosen in ordered(mutant, cases.summaries()):
         for summary in chosen:
-            if bench.deaths >= _MOST_DEATHS and not claims(mutant, summary):
+            if bench.deaths >= _MOST_DEATHS and not (claims(mutant, summary) and _wanted(mutant, families)):
                 break
             families.setdefault(family, None)
             outcome, message = bench.run(cases.case(summary.case_id))
@@ -53,7 +55,14 @@ def run_mutant(mutant: Mutant, cases: Cases, bench: Bench) -> Fate:
                 families[family] = Kill(summary.case_id, outcome, text, claims(mutant, summary))
                 break
     seconds = round(time.monotonic() - started, 3)
-    return Fate(mutant, families, tried, seconds, _command(mutant, families), tuple(faults))
+    return Fate(mutant, families, tried, seconds, _command(mutant, families, bench.library), tuple(faults))
+
+
+def _wanted(mutant: Mutant, families: dict[str, Kill | None]) -> bool:
+    """True while another kill by a case that claims the class decides something."""
+    return EVERYWHERE in mutant.flags or not any(
+        kill is not None and kill.claimed for kill in families.values()
+    )
 
 
 def ordered(mutant: Mutant, summaries: Sequence[CaseSummary]) -> list[tuple[str, list[CaseSummary]]]:
@@ -81,11 +90,11 @@ def claims(mutant: Mutant, case: CaseSummary) -> bool:
     return EVERYWHERE in mutant.flags or any(flag in case.flags for flag in mutant.flags)
 
 
-def _command(mutant: Mutant, families: dict[str, Kill | None]) -> str:
+def _command(mutant: Mutant, families: dict[str, Kill | None], library: Path) -> str:
     kills = [kill for kill in families.values() if kill is not None]
     if not kills:
         return ""
     kill = min(kills, key=lambda k: not k.claimed)
-    target = mutant.target or "build/mutants/libddtree_mutants_cpu.so"
+    target = mutant.target or relative_target(str(library))
     variable = "" if mutant.target else f"{VARIABLE}={mutant.name} "
     return f"{variable}harness verify fixtures/standard --target {target} --case '{kill.case_id}'"

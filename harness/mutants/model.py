@@ -31,8 +31,8 @@ class Mutant:
     """One wrong kernel or target.
 
     ``flags`` are those of the fault's claims that must catch it, `EVERYWHERE` for all families of its
-    kernels. ``target`` is ``module:Class`` for a target in Python. ``needs`` is what a machine without a GPU
-    does not have; such a mutant is listed and not run there.
+    kernels. ``target`` is ``module:Class`` for a target in Python. ``needs`` is what the emulator does not
+    have; such a mutant is listed there and not run.
     """
 
     name: str
@@ -42,6 +42,10 @@ class Mutant:
     what: str
     target: str = ""
     needs: str = ""
+
+    def runs_on(self, target: str) -> bool:
+        """True where the mutant is another program than the right kernels."""
+        return target == "cuda" or not self.needs
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ ATTN = (
     _m("page_stride_is_slot_stride", "wrong-page", "length_edge", "pages as far apart as slots"),
     _m("offset_in_16_bits", "narrow-offsets", "length_edge high_pages", "offsets wrap at 2^16"),
     _m("offset_in_32_bits", "narrow-offsets", "far_pool", "offsets wrap at 2^31"),
+    _m("offset_in_unsigned_32_bits", "narrow-offsets", "far_pool", "offsets wrap at 2^32"),
     _m("pool_row_against_length", "pool-place-for-position", "high_pages",
        "rows of the pool past the length are skipped"),
     # Rows and heads.

@@ -31,6 +31,7 @@ COMMIT = (
        "the target is looked for in the source's page"),
     _m("offset_in_12_bits", "narrow-offsets", "odd_row_bytes", "offsets wrap at 2^12"),
     _m("offset_in_32_bits", "narrow-offsets", "far_pool", "offsets wrap at 2^31"),
+    _m("offset_in_unsigned_32_bits", "narrow-offsets", "far_pool", "offsets wrap at 2^32"),
     # Bytes beside the rows.
     _m("rows_rounded_up", "neighbours-moved", "odd_row_bytes",
        "rows are copied in whole vectors: the next row changes"),

@@ -61,8 +61,11 @@ STEPPING: dict[str, Fault] = {
     ),
     "stream-ignored": _fault(
         "Work runs on another stream than the given one: a capture misses it",
-        "several_steps greedy walk",
+        "several_steps greedy planted best_first mla gqa walk commit",
         "thu-ml/SageAttention#371",
+    ),
+    "no-capture": _fault(
+        "A call waits for the device, so that it cannot be captured", "several_steps greedy"
     ),
     "dependent-launch": _fault(
         "A dependent launch reads before it waits for its producer",

@@ -1,0 +1,35 @@
+# How one set of .cu sources becomes a library: under the emulator, or for the GPU. Used by the kernels and by
+# the mutants.
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(ddtree_includes "${CMAKE_CURRENT_LIST_DIR}" "${CMAKE_CURRENT_LIST_DIR}/include")
+file(GLOB emulator_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/compat/cpu/*.cpp")
+find_package(Threads REQUIRED)
+
+# One .cpp that includes each .cu, so that CMake never takes the sources for CUDA.
+function(add_emulated_library name)
+  set(emulated_sources "")
+  foreach(source IN LISTS ARGN)
+    get_filename_component(stem "${source}" NAME_WE)
+    set(wrapper "${CMAKE_CURRENT_BINARY_DIR}/emulated/${stem}.cpp")
+    file(CONFIGURE OUTPUT "${wrapper}" CONTENT "#include \"@source@\"\n" @ONLY)
+    list(APPEND emulated_sources "${wrapper}")
+  endforeach()
+  add_library(${name} SHARED ${emulated_sources} ${emulator_sources})
+  target_include_directories(${name} PRIVATE ${ddtree_includes})
+  target_link_libraries(${name} PRIVATE Threads::Threads)
+  # No contraction: a product and a sum are fused only where a kernel says so.
+  target_compile_options(${name} PRIVATE -ffp-contract=off -Wall -Wextra)
+endfunction()
+
+function(add_gpu_library name)
+  add_library(${name} SHARED ${ARGN})
+  target_include_directories(${name} PRIVATE ${ddtree_includes})
+  set_target_properties(${name} PROPERTIES CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Static)
+  target_compile_options(${name} PRIVATE -Xcompiler=-Wall,-Wextra)
+endfunction()
