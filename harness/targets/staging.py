@@ -124,7 +124,9 @@ class Staging:
         for array in self._kernel.outputs:
             shape, dtype = self._shapes[array.name], array.numpy_dtype
             if array.role == "inout":
-                found[array.name] = np.stack([self._read(n, dtype, shape[1:]) for n in self._pieces[array.name]])
+                found[array.name] = np.stack(
+                    [self._read(n, dtype, shape[1:]) for n in self._pieces[array.name]]
+                )
             elif self.arena.has(array.name):
                 found[array.name] = self.arena.read(array.name, dtype, shape)
         return found
