@@ -12,7 +12,7 @@ from harness.memory.buffers import Bytes
 from harness.memory.cuda_driver import NOT_SUPPORTED, Driver, DriverError
 from harness.memory.space import CaptureFailed, CaptureUnavailable
 
-PAUSE_MICROSECONDS = 2000  # far longer than the host needs to enqueue a call
+PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
 
 
 class DeviceBlock:
