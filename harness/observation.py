@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
-from harness.case import AnyArray, Value
+import numpy as np
+
+from harness.case import AnyArray, Value, materialize
+from harness.contract import KERNELS
+from harness.shapes import Dims, bind
 
 # Starts the message of a refusal by a target that declares what the case needs; such a run fails.
 DECLARED = "declared, but "
@@ -22,6 +27,17 @@ class Job:
     kernel: str
     inputs: Mapping[str, Value]
     scalars: Mapping[str, int | float]
+
+    @cached_property
+    def dims(self) -> Dims:
+        """Sizes by dimension letter. UsageProblem where inputs and scalars do not fit the contract."""
+        return bind(KERNELS[self.kernel], self.inputs, self.scalars)
+
+    def materialized(self) -> Job:
+        """This job with plain arrays."""
+        if all(isinstance(value, np.ndarray) for value in self.inputs.values()):
+            return self
+        return Job(self.kernel, {name: materialize(v) for name, v in self.inputs.items()}, self.scalars)
 
 
 @dataclass(frozen=True)

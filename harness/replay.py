@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.case import AnyArray, materialize
+from harness.case import AnyArray
 from harness.memory.timing import fastest
 from harness.observation import Job, Observation, Round
 from harness.targets.base import Target
@@ -17,7 +17,7 @@ def replay(target: Target, job: Job, repeat: int = MIN_REPEAT) -> Observation:
     refusal = target.refusal(job)
     if refusal is not None:
         return Observation("refused", refusal.message)
-    ready = Job(job.kernel, {name: materialize(v) for name, v in job.inputs.items()}, job.scalars)
+    ready = job.materialized()
     rounds: list[Round] = []
     for index in range(max(repeat, MIN_REPEAT)):
         rounds.append(target.run_round(ready, index))

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import time
 from typing import Any
 
 from harness.bench_results import Arrangement
 from harness.case import Case
-from harness.observation import Observation
+from harness.observation import Job, Observation
 from harness.results import Outcome
 from harness.runner import wire
-from harness.runner.child import Child, Death, _environment
+from harness.runner.child import Child, Death
 from harness.targets.base import Options
 from harness.typed_json import build
 
@@ -31,24 +27,11 @@ class Ended(Exception):
 class BenchChild(Child):
     """A bench worker with its target open. Raises as `Child` where the target cannot be opened."""
 
+    module = "harness.bench.worker"
+
     def __init__(self, target: str, options: Options, seconds: float) -> None:
         self._seconds = seconds  # for one request
-        work_read, self._work = os.pipe()
-        self._result, result_write = os.pipe()
-        log_read, log_write = os.pipe()
-        self._log_fd, self._log, self._logs = log_read, bytearray(), [log_read]
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.bench.worker", str(work_read), str(result_write)],
-                stdin=subprocess.DEVNULL, stdout=log_write, stderr=log_write,
-                pass_fds=(work_read, result_write), start_new_session=True, env=_environment(target),
-            )  # fmt: skip
-        finally:
-            for fd in (work_read, result_write, log_write):
-                os.close(fd)
-        for fd in (self._log_fd, self._work):
-            os.set_blocking(fd, False)
-        self.hello = self._greet(target, options)
+        super().__init__(target, options, seconds)
 
     def device(self) -> tuple[float | None, str]:
         """Measured copy bandwidth (bytes a second, read and written) and bus id of the device."""
@@ -58,8 +41,7 @@ class BenchChild(Child):
     def load(self, case: Case) -> None:
         """Hand over a case. Ended where the target does not serve it."""
         packer = wire.Packer()
-        inputs = {name: packer.value(value) for name, value in case.inputs.items()}
-        job = {"kernel": case.kernel, "inputs": inputs, "scalars": dict(case.scalars), "repeat": 1}
+        job = wire.job_message(Job(case.kernel, case.inputs, case.scalars), 1, packer)
         answer, _ = self._ask({"do": "load", **job}, packer)
         if answer["refused"] is not None:
             raise Ended(Outcome.UNSUPPORTED, answer["refused"])
@@ -96,10 +78,9 @@ class BenchChild(Child):
 
     def _ask(
         self, message: dict[str, Any], packer: wire.Packer | None = None
-    ) -> tuple[wire.Message, bytearray]:
-        parts, deadline = packer.parts if packer else None, time.monotonic() + self._seconds
-        self._quietly(lambda: wire.send(self._work, message, parts, deadline))
-        frame = self._frame(self._seconds)
+    ) -> tuple[wire.Message, memoryview]:
+        self.post(message, packer, self._seconds)
+        frame = self.frame(self._seconds)
         if isinstance(frame, Death):
             raise Ended(frame.outcome, frame.message, replace=True)
         answer, payload = frame

@@ -27,7 +27,6 @@ class DeviceTools:
         bus = ctypes.create_string_buffer(32)
         self._driver.call("cuDeviceGetPCIBusId", bus, ctypes.c_int(len(bus)), device)
         self.bus_id = bus.value.decode("ascii", "replace")
-        self._usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
         self._holds = True
         self._scratch = space.allocate(L2_ROUNDS * self.l2_bytes)
 
@@ -52,9 +51,8 @@ class DeviceTools:
         """
         if not self._holds:
             return
-        stream, wait = ctypes.c_void_p(self._space.stream), ctypes.c_void_p(HOLD_MICROSECONDS)
         try:
-            self._driver.call("cuLaunchHostFunc", stream, self._usleep, wait)
+            self._driver.pause(self._space.stream or 0, HOLD_MICROSECONDS)
         except DriverError as error:
             if error.fatal:
                 raise

@@ -24,11 +24,10 @@ from harness.bench.step_copies import PARTS, StepCopy
 from harness.bench_results import Arrangement
 from harness.case import AnyArray, materialize
 from harness.contract import KERNELS, OK, status_text
-from harness.errors import HarnessError
 from harness.memory.space import CaptureFailed, CaptureUnavailable, Graph, Records
 from harness.observation import Job, Observation
 from harness.shapes import bind
-from harness.targets.engine import Engine, Refused, Workspace
+from harness.targets.engine import Refused, Workspace
 from harness.targets.library_target import LibraryTarget
 
 FEWEST_CALLS, MOST_CALLS = 20, 100  # of one sample on a device
@@ -68,7 +67,7 @@ class LibrarySession:
 
     def __init__(self, target: LibraryTarget, job: Job, tools: DeviceTools | None) -> None:
         self._target, self._tools = target, tools
-        self._engine: Engine = engine_of(target)
+        self._engine = target.engine
         self._kernel = job.kernel
         names = {s.name for s in KERNELS[job.kernel].scalars}
         self._scalars = {name: value for name, value in job.scalars.items() if name in names}
@@ -220,14 +219,6 @@ def _plan_part(part: str, copy: Copy) -> None:
     cast(StepCopy, copy).plan_part(part)
 
 
-def engine_of(target: LibraryTarget) -> Engine:
-    """The machinery of a library target; timing needs its calls without what a verify does around them."""
-    engine = target._engine
-    if not isinstance(engine, Engine):
-        raise HarnessError("the target has no engine")
-    return engine
-
-
 def tools_of(target: object) -> DeviceTools | None:
     """Device tools where the target works on device memory of this process."""
-    return open_tools(engine_of(target).space) if isinstance(target, LibraryTarget) else None
+    return open_tools(target.engine.space) if isinstance(target, LibraryTarget) else None

@@ -6,8 +6,6 @@ object with what was asked for, or ``{"error": KIND, "message": TEXT}``.
 
 from __future__ import annotations
 
-import os
-import resource
 import sys
 from dataclasses import asdict
 from typing import Any
@@ -15,13 +13,12 @@ from typing import Any
 from harness.bench.device import DeviceTools
 from harness.bench.python_session import PythonSession
 from harness.bench.session import CallFailed, LibrarySession, Session, tools_of
-from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
+from harness.errors import HarnessError
 from harness.observation import Observation
 from harness.runner import wire
-from harness.targets import Options, Target, open_target
+from harness.runner.serving import frames, opened, report
+from harness.targets import Target
 from harness.targets.library_target import LibraryTarget
-
-DEVICE_FAULT = 86  # exit code after a fault that leaves the device unusable for this process
 
 Answer = dict[str, Any] | Observation
 
@@ -33,7 +30,7 @@ class Server:
         self._target, self._tools = target, tools
         self._session: Session | None = None
 
-    def answer(self, message: wire.Message, payload: bytearray) -> Answer:
+    def answer(self, message: wire.Message, payload: memoryview) -> Answer:
         """What a request comes to."""
         verb = message["do"]
         if verb == "load":
@@ -53,7 +50,7 @@ class Server:
             return {"stages": self._session.stages(message["count"])}
         return self._session.check() if verb == "check" else self._session.left()
 
-    def _load(self, message: wire.Message, payload: bytearray) -> Answer:
+    def _load(self, message: wire.Message, payload: memoryview) -> Answer:
         self._session = None  # its buffers go before new ones come
         job, _ = wire.read_job(message, payload)
         refusal = self._target.refusal(job)
@@ -68,53 +65,19 @@ class Server:
 
 def main(incoming: int, outgoing: int) -> None:
     """Open the target named by the first frame, then answer request after request until IN ends."""
-    for fd in (incoming, outgoing):
-        os.set_inheritable(fd, False)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    server = _opened(incoming, outgoing)
-    while server is not None:
-        try:
-            message, payload = wire.receive(incoming)
-        except wire.EndOfStream:
-            return
+    server = opened(incoming, outgoing, lambda target: Server(target, tools_of(target)))
+    if server is None:
+        return
+    for message, payload in frames(incoming):
         try:
             found = server.answer(message, payload)
         except Exception as error:
-            _report(outgoing, error)
+            report(outgoing, error, "failed" if isinstance(error, CallFailed) else "case")
             continue
         if isinstance(found, Observation):
             wire.send_observation(outgoing, found)
         else:
             wire.send(outgoing, found)
-
-
-def _opened(incoming: int, outgoing: int) -> Server | None:
-    message, _ = wire.receive(incoming)
-    try:
-        target = open_target(message["target"], Options(**message["options"]))
-        tools = tools_of(target)
-    except UsageProblem as error:
-        wire.send(outgoing, {"error": "usage", "message": str(error)})
-    except EnvironmentProblem as error:
-        wire.send(outgoing, {"error": "environment", "message": str(error)})
-    except Exception as error:
-        wire.send(outgoing, {"error": "harness", "message": f"{type(error).__name__}: {error}"})
-    else:
-        facts = dict(target.identity.facts)
-        wire.send(outgoing, {"info": asdict(target.identity.info), "facts": facts})
-        return Server(target, tools)
-    return None
-
-
-def _report(outgoing: int, error: Exception) -> None:
-    """Say what went wrong. A device fault ends this process: every later call would fail for it alone."""
-    fatal = bool(getattr(error, "fatal", False))
-    kind = "device" if fatal else "failed" if isinstance(error, CallFailed) else "case"
-    known = isinstance(error, HarnessError | CallFailed)
-    text = str(error) if known else f"{type(error).__name__}: {error}"
-    wire.send(outgoing, {"error": kind, "message": text})
-    if fatal:
-        os._exit(DEVICE_FAULT)
 
 
 if __name__ == "__main__":

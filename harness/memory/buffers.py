@@ -6,6 +6,8 @@ Every byte of the block that is no payload is guard, so a write anywhere between
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,6 +21,7 @@ POISONS = (0x5A, 0xA5)  # fill bytes of outputs and workspace; as int, float or 
 
 Bytes = npt.NDArray[np.uint8]
 _PATTERN: Bytes = hash_words(0xDD7EE, 4096).astype("<u8").view(np.uint8)
+_INTACT = _PATTERN.tobytes()  # every guard of an arena is a beginning of it
 
 
 class Block(Protocol):
@@ -47,6 +50,10 @@ class Memory(Protocol):
 
     def download(self, address: int, data: Bytes) -> None:
         """Fill ``data`` from ``address`` after all work of the space has ended."""
+
+    @property
+    def traps(self) -> bool:
+        """True where an address sanitizer is loaded, so that `forbid` does something."""
 
     def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
         """Make (address, length) ranges trap under an address sanitizer, or let them go again."""
@@ -77,24 +84,42 @@ def _same(one: Bytes, other: Bytes) -> bool:
     return np.array_equal(one, other)
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Where payloads and guards lie in a block; a guard comes with the name of the array before it."""
+
+    spans: Mapping[str, slice]
+    gaps: tuple[tuple[str, slice], ...]
+    nbytes: int
+
+
+@lru_cache(maxsize=64)
+def _layout(sizes: tuple[tuple[str, int], ...], shift: int) -> _Layout:
+    """The runs of a case, and cases of equal shapes, share it."""
+    if not any(nbytes for _, nbytes in sizes):  # nobody gets an address: there is nothing to guard
+        return _Layout({name: slice(0, 0) for name, _ in sizes}, (), 0)
+    spans: dict[str, slice] = {}
+    gaps: list[tuple[str, slice]] = []
+    cursor, start, before = shift, 0, ""
+    for name, nbytes in sizes:
+        at = -(-(cursor + GUARD) // ALIGN) * ALIGN
+        gaps.append((before, slice(start, at)))
+        spans[name] = slice(at, at + nbytes)
+        before, start = name, at + nbytes
+        cursor = start + GUARD
+    gaps.append((before, slice(start, cursor)))
+    return _Layout(spans, tuple(gaps), cursor)
+
+
 class Arena:
     """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect."""
 
     def __init__(self, memory: Memory, sizes: Mapping[str, int], round_index: int) -> None:
-        self._memory = memory
-        self._spans: dict[str, slice] = {}
-        self._gaps: list[tuple[str, slice]] = []
-        cursor, start, before = ALIGN * (round_index % 7), 0, ""
-        for name, nbytes in sizes.items():
-            at = -(-(cursor + GUARD) // ALIGN) * ALIGN
-            self._gaps.append((before, slice(start, at)))
-            self._spans[name] = slice(at, at + nbytes)
-            before, start = name, at + nbytes
-            cursor = start + GUARD
-        self._gaps.append((before, slice(start, cursor)))
-        self._block = memory.allocate(cursor + ALIGN)
-        self._base = -(-self._block.address // ALIGN) * ALIGN
-        self._image: Bytes = np.empty(cursor, np.uint8)
+        layout = _layout(tuple(sizes.items()), ALIGN * (round_index % 7))
+        self._memory, self._spans, self._gaps = memory, layout.spans, layout.gaps
+        self._block = memory.allocate(layout.nbytes + ALIGN) if layout.nbytes else None
+        self._base = -(-self._block.address // ALIGN) * ALIGN if self._block else 0
+        self._image: Bytes = np.empty(layout.nbytes, np.uint8)
         self._after: Bytes = self._image
         for _, gap in self._gaps:
             self._image[gap] = _PATTERN[: gap.stop - gap.start]
@@ -105,8 +130,8 @@ class Arena:
 
     def address(self, name: str) -> int:
         """Where the payload stands; 0 (null) where it is empty or there is none."""
-        span = self._spans.get(name, slice(0, 0))
-        return self._base + span.start if span.stop > span.start else 0
+        span = self._spans.get(name)
+        return self._base + span.start if span is not None and span.stop > span.start else 0
 
     def view(self, name: str, dtype: npt.DTypeLike = np.uint8, shape: tuple[int, ...] = (-1,)) -> AnyArray:
         """The staged payload, writable until `seal`."""
@@ -119,7 +144,8 @@ class Arena:
 
     def seal(self) -> None:
         """Copy everything staged, guards included, into the target's memory."""
-        self._memory.upload(self._base, self._image)
+        if self._block is not None:
+            self._memory.upload(self._base, self._image)
 
     def poke(self, name: str, offset: int, data: AnyArray) -> None:
         """Write ``data`` at a byte offset of a sealed payload."""
@@ -134,13 +160,15 @@ class Arena:
 
     def forbid(self, forbidden: bool) -> None:
         """While the target runs: an address sanitizer, where one is loaded, traps on the guards."""
-        ranges = [(self._base + gap.start, gap.stop - gap.start) for _, gap in self._gaps]
-        self._memory.forbid(ranges, forbidden)
+        if self._memory.traps:
+            ranges = [(self._base + gap.start, gap.stop - gap.start) for _, gap in self._gaps]
+            self._memory.forbid(ranges, forbidden)
 
     def fetch(self) -> None:
         """Bring the block back."""
-        self._after = np.empty_like(self._image)
-        self._memory.download(self._base, self._after)
+        if self._block is not None:
+            self._after = np.empty_like(self._image)
+            self._memory.download(self._base, self._after)
 
     def read(self, name: str, dtype: Any, shape: tuple[int, ...]) -> AnyArray:
         """The payload as the target left it (a view of what was fetched)."""
@@ -157,7 +185,7 @@ class Arena:
         return tuple(
             self._describe(before, gap)
             for before, gap in self._gaps
-            if not _same(self._after[gap], self._image[gap])
+            if not _INTACT.startswith(self._after[gap].tobytes())
         )
 
     def _describe(self, before: str, gap: slice) -> str:

@@ -47,6 +47,7 @@ class Driver:
             raise EnvironmentProblem(f"the NVIDIA driver shows no device; {_REMEDY}")
         self._device = ctypes.c_int(0)
         self.call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(0))
+        self._usleep = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
         context = ctypes.c_void_p()
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device)
         self.call("cuCtxSetCurrent", context)
@@ -111,8 +112,7 @@ class Driver:
 
         A host function gets one pointer, which usleep takes for its number; no Python runs in it.
         """
-        function = ctypes.cast(ctypes.CDLL(None).usleep, ctypes.c_void_p)
-        self.call("cuLaunchHostFunc", ctypes.c_void_p(stream), function, ctypes.c_void_p(microseconds))
+        self.call("cuLaunchHostFunc", ctypes.c_void_p(stream), self._usleep, ctypes.c_void_p(microseconds))
 
     def host_to_device_on(self, stream: int, address: int, source: int, nbytes: int) -> None:
         """Enqueue a copy from page-locked memory."""

@@ -12,7 +12,7 @@ from harness.memory.buffers import Bytes
 from harness.memory.cuda_driver import NOT_SUPPORTED, Driver, DriverError
 from harness.memory.space import CaptureFailed, CaptureUnavailable
 
-PAUSE_MICROSECONDS = 2000  # far longer than the host needs to enqueue a call
+PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
 
 
 class DeviceBlock:
@@ -63,6 +63,7 @@ class DeviceMemory:
     """The memory of the first visible GPU. EnvironmentProblem where there is none."""
 
     space = "device"
+    traps = False  # no address sanitizer watches device memory
 
     def __init__(self) -> None:
         self._driver = Driver()
@@ -106,7 +107,7 @@ class DeviceMemory:
         self._driver.device_to_host(data.ctypes.data, address, data.size)
 
     def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
-        """Nothing: no address sanitizer watches device memory."""
+        """Nothing: there are no traps."""
 
     def timed(self, call: Callable[[], int]) -> tuple[int, float]:
         """Status and event time of one call, with everything on the device at an end."""

@@ -61,6 +61,11 @@ class HostMemory:
         """Fill ``data`` from ``address``."""
         ctypes.memmove(data.ctypes.data, address, data.size)
 
+    @property
+    def traps(self) -> bool:
+        """True where an address sanitizer is loaded."""
+        return self._forbid is not None
+
     def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
         """Under an address sanitizer: trap on these ranges, or let them go again."""
         function = self._forbid if forbidden else self._allow

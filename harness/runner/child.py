@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from harness.targets import worker_environment
 from harness.targets.base import Options
 
 LOG_CAP = 1 << 16  # bytes of a worker's output that are kept, the last ones
-START_TIMEOUT = 120.0
+START_SECONDS = 20.0  # a worker's own start: interpreter, libraries, the context of a device
 SEND_TIMEOUT = 120.0  # a worker that does not take its job
 FRAME_TIMEOUT = 30.0  # the rest of an answer that has begun
 END_TIMEOUT = 10.0  # a tool around the worker writes its summary while the worker ends
@@ -49,12 +48,14 @@ class Hello:
 
 
 class Child:
-    """A worker with its target open.
+    """A worker with its target open; opening it may take ``seconds``.
 
     UsageProblem, EnvironmentProblem, HarnessError where the target cannot be opened.
     """
 
-    def __init__(self, target: str, options: Options) -> None:
+    module = "harness.runner.worker"  # what the process runs
+
+    def __init__(self, target: str, options: Options, seconds: float = 60.0) -> None:
         work_read, self._work = os.pipe()
         self._result, result_write = os.pipe()
         log_read, log_write = os.pipe()
@@ -62,7 +63,7 @@ class Child:
         self._logs = [log_read]  # empty once the worker has closed its output
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "harness.runner.worker", str(work_read), str(result_write)],
+                [sys.executable, "-m", self.module, str(work_read), str(result_write)],
                 stdin=subprocess.DEVNULL,
                 stdout=log_write,
                 stderr=log_write,
@@ -73,18 +74,18 @@ class Child:
         finally:
             for fd in (work_read, result_write, log_write):
                 os.close(fd)
-        for fd in (self._log_fd, self._work):
+        for fd in (self._log_fd, self._work, self._result):
             os.set_blocking(fd, False)
-        self.hello = self._greet(target, options)
+        self.hello = self._greet(target, options, START_SECONDS + seconds)
 
     def send(self, job: Job, repeat: int) -> None:
-        """Hand over a job. A worker that is gone, or reads no more, shows in `result`."""
-        deadline = time.monotonic() + SEND_TIMEOUT
-        self._quietly(lambda: wire.send_job(self._work, job, repeat, deadline))
+        """Hand over a job."""
+        packer = wire.Packer()
+        self.post(wire.job_message(job, repeat, packer), packer)
 
     def result(self, seconds: float) -> Observation | Death:
         """Wait until ``seconds`` from now for what became of the job."""
-        frame = self._frame(seconds)
+        frame = self.frame(seconds)
         if isinstance(frame, Death):
             return frame
         message, payload = frame
@@ -114,11 +115,17 @@ class Child:
         self.kill()  # also what a target started and left behind
         os.close(self._log_fd)
 
-    def _greet(self, target: str, options: Options) -> Hello:
-        deadline = time.monotonic() + SEND_TIMEOUT
-        first = {"target": target, "options": asdict(options)}
-        self._quietly(lambda: wire.send(self._work, first, deadline=deadline))
-        frame = self._frame(START_TIMEOUT)
+    def post(
+        self, message: wire.Message, packer: wire.Packer | None = None, seconds: float | None = None
+    ) -> None:
+        """Send one frame. A worker that is gone, or reads no more, shows in `frame`."""
+        deadline = time.monotonic() + (SEND_TIMEOUT if seconds is None else seconds)
+        with contextlib.suppress(OSError):
+            wire.send(self._work, message, packer.parts if packer else None, deadline)
+
+    def _greet(self, target: str, options: Options, seconds: float) -> Hello:
+        self.post({"target": target, "options": asdict(options)})
+        frame = self.frame(seconds)
         if not isinstance(frame, Death) and "error" not in frame[0]:
             info = frame[0]["info"]
             info = TargetInfo(**{**info, "capabilities": tuple(info["capabilities"])})
@@ -129,7 +136,8 @@ class Child:
             raise EnvironmentProblem(f"target {target} cannot be opened: {frame.message}")
         raise _ERRORS.get(frame[0]["error"], HarnessError)(frame[0]["message"])
 
-    def _frame(self, seconds: float) -> tuple[wire.Message, bytearray] | Death:
+    def frame(self, seconds: float) -> tuple[wire.Message, memoryview] | Death:
+        """Wait ``seconds`` for a frame, and somewhat longer for the rest of one that has begun."""
         deadline = time.monotonic() + seconds
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -177,12 +185,6 @@ class Child:
         findings = [line for line in lines if any(mark in line for mark in _FINDINGS)]
         shown = findings[-3:] or lines[-6:]
         return f"; last output: {' | '.join(shown)[-600:]}" if shown else ""
-
-    def _quietly(self, write: Callable[[], None]) -> None:
-        try:
-            write()
-        except OSError:
-            return
 
 
 def _signal_name(number: int) -> str:

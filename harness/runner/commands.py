@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from harness.replay import MIN_REPEAT
@@ -38,10 +39,14 @@ class Commands:
         return self._verify(*more)
 
     def _verify(self, *more: str) -> str:
+        return f"{self._start} {shlex.join(more)}".rstrip()
+
+    @cached_property
+    def _start(self) -> str:
         words = [*shlex.split(self.program), "verify", relative(self.folder)]
         words += ["--target", relative_target(self.settings.target)]
         if self.settings.options.order is not None:
             words += ["--order", self.settings.options.order]
         if self.settings.repeat != MIN_REPEAT:
             words += ["--repeat", str(self.settings.repeat)]
-        return shlex.join([*words, *more])
+        return shlex.join(words)

@@ -20,9 +20,10 @@ def select(
     UsageProblem where one of them matches no case of the set, or all together leave none.
     """
     for kernel in kernels:
-        kernel_named(kernel)
-    chosen = fixtures.summaries()
-    chosen = _matching(fixtures.folder, chosen, "kernel", kernels, lambda s, k: s.kernel == k)
+        if kernel_named(kernel).name not in fixtures.kernels:
+            raise _nothing(fixtures.folder, "kernel", kernel)
+    chosen = [s for kernel in fixtures.kernels if kernel in (kernels or fixtures.kernels)
+              for s in fixtures.summaries(kernel)]  # fmt: skip
     chosen = _matching(fixtures.folder, chosen, "flag", flags, lambda s, f: f in s.flags)
     chosen = _matching(fixtures.folder, chosen, "case", cases, lambda s, c: fnmatchcase(s.case_id, c))
     if not chosen:
@@ -39,7 +40,11 @@ def _matching(
 ) -> list[CaseSummary]:
     for pattern in wanted:
         if not any(matches(s, pattern) for s in summaries):
-            raise UsageProblem(
-                f"--{what} {pattern} selects no case of {folder}; `harness list {folder}` shows what is there"
-            )
+            raise _nothing(folder, what, pattern)
     return [s for s in summaries if not wanted or any(matches(s, pattern) for pattern in wanted)]
+
+
+def _nothing(folder: Path, what: str, pattern: str) -> UsageProblem:
+    return UsageProblem(
+        f"--{what} {pattern} selects no case of {folder}; `harness list {folder}` shows what is there"
+    )

@@ -1,6 +1,7 @@
 """Runs a plan of cases on worker processes: one case in flight per worker, the dead replaced.
 
-While a worker runs one case, its thread here judges the one before. Expected values never leave this process.
+While a worker runs one case, its thread here judges the one before and reads the one after. Expected values
+never leave this process.
 A case that kills a worker which ran others before is run again, alone: that parts culprit from victim.
 """
 
@@ -98,21 +99,22 @@ class Supervisor:
         child: Child | None = None
         before = ""  # the case that the child ran last
         done: tuple[Case, Seen] | None = None
-        while True:
-            case_id = self._next()
-            child = child or (self._start() if case_id else None)
-            case = self._loaded(load, case_id) if case_id and child else None
-            if case is not None and child is not None:
-                self._send(child, case)
+        case = self._next(load)
+        while case is not None and not self._over():
+            child = child or self._start()
+            if child is None:
+                break
+            self._send(child, case)
             if done is not None:
                 finish(*done)
-            if case is None or child is None:
-                return
+            following = self._next(load)
             child, seen = self._result(child)
             if before and isinstance(seen, Death) and seen.replace:
                 child, seen = self._alone(case, seen, before)
             before = case.case_id if child is not None else ""
-            done = case, seen
+            done, case = (case, seen), following
+        if done is not None:
+            finish(*done)
 
     def _send(self, child: Child, case: Case) -> None:
         child.send(Job(case.kernel, case.inputs, case.scalars), self._settings.repeat)
@@ -144,19 +146,22 @@ class Supervisor:
             return None, replace(seen, message=f"{seen.message} (alone in a fresh worker, too)")
         return child, Victim(seen, before, death)
 
-    def _next(self) -> str | None:
+    def _next(self, load: Load) -> Case | None:
         with self._lock:
-            if self._plan and self._deadline is not None and monotonic() >= self._deadline:
-                self.stopped = self.stopped or f"the budget of {self._settings.budget:g} s was used"
-                self._plan.clear()
-            return self._plan.pop() if self._plan else None
-
-    def _loaded(self, load: Load, case_id: str) -> Case:
+            case_id = self._plan.pop() if self._plan else None
+        if case_id is None:
+            return None
         with self._reading:
             return load(case_id)
 
+    def _over(self) -> bool:
+        """True where no further case is to begin."""
+        if self._deadline is not None and monotonic() >= self._deadline:
+            self._stop(f"the budget of {self._settings.budget:g} s was used")
+        return bool(self.stopped)
+
     def _spawn(self) -> Child:
-        child = Child(self._settings.target, self._settings.options)
+        child = Child(self._settings.target, self._settings.options, self._settings.timeout)
         with self._lock:
             self._children.add(child)
         return child

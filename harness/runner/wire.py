@@ -1,8 +1,9 @@
 """Frames between supervisor and worker: a JSON header and raw array bytes on a file descriptor.
 
 No pickle: what a worker sends can be wrong, but it cannot run anything here. Layout: magic, header length
-(u32), payload length (u64), all little-endian, then the header, then the payload. Array values stand in the
-header as ``{"dtype", "shape", "at"}`` with a byte offset into the payload.
+(u32), payload length (u64), all little-endian, then the header, then the payload. Spaces at the end of the
+header align the payload. Array values stand in the header as ``{"dtype", "shape", "at"}`` with a byte offset
+into the payload.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _MAGIC = b"ddt1"
 _HEAD = struct.Struct("<4sIQ")
 _MAX_HEADER, _MAX_PAYLOAD = 2**26, 2**36
 _SMALL = 1 << 16  # bytes of a payload that is sent together with its header: what a pipe takes at once
+_ALIGN = 16
 _RECIPES = ("bytes", "unit_bf16")
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 Message = dict[str, Any]
 
@@ -50,7 +53,8 @@ def send(
     then.
     """
     parts = payload or []
-    header = json.dumps(message, separators=(",", ":")).encode()
+    header = _to_json(message).encode()
+    header += b" " * (-len(header) % _ALIGN)
     size = sum(p.nbytes for p in parts)
     head = _HEAD.pack(_MAGIC, len(header), size) + header
     if size <= _SMALL:  # in one piece: every write of its own would wake the other side
@@ -59,22 +63,27 @@ def send(
     _write(fd, head, deadline)
     for part in parts:
         if part.nbytes:
-            _write(fd, part.data.cast("B"), deadline)
+            _write(fd, part.reshape(-1).view(np.uint8).data, deadline)
 
 
-def receive(fd: int, deadline: float | None = None) -> tuple[Message, bytearray]:
-    """Read one frame: header and payload. TimeoutError where it is not whole by the ``deadline``."""
+def receive(fd: int, deadline: float | None = None) -> tuple[Message, memoryview]:
+    """Read one frame: header and payload.
+
+    With a ``deadline``, by `time.monotonic`, ``fd`` is not blocking; TimeoutError where it is not whole by
+    then.
+    """
     head = _read(fd, _HEAD.size, deadline, start=True)
     magic, header_length, payload_length = _HEAD.unpack(head)
     if magic != _MAGIC or header_length > _MAX_HEADER or payload_length > _MAX_PAYLOAD:
         raise WireError("not a frame of the harness")
+    body = _read(fd, header_length + payload_length, deadline)
     try:
-        message = json.loads(_read(fd, header_length, deadline))
+        message = json.loads(body[:header_length].decode())
     except ValueError as error:
         raise WireError(f"a frame header that is no JSON: {error}") from error
     if not isinstance(message, dict):
         raise WireError("a frame header that is no object")
-    return message, _read(fd, payload_length, deadline)
+    return message, memoryview(body)[header_length:]
 
 
 class Packer:
@@ -88,7 +97,7 @@ class Packer:
         """The header entry of an array."""
         flat = np.ascontiguousarray(value)
         entry = {"dtype": flat.dtype.str, "shape": list(value.shape), "at": self._size}
-        self.parts.append(flat.reshape(-1).view(np.uint8) if flat.size else flat.reshape(-1))
+        self.parts.append(flat)
         self._size += flat.nbytes
         return entry
 
@@ -109,19 +118,18 @@ class Packer:
         return {name: self.array(value) for name, value in values.items()}
 
 
-def unpack_array(entry: Message, payload: bytearray) -> AnyArray:
+def unpack_array(entry: Message, payload: memoryview) -> AnyArray:
     """An array of a payload; a view of it."""
-    dtype, shape, start = np.dtype(entry["dtype"]), tuple(int(n) for n in entry["shape"]), int(entry["at"])
-    if dtype.hasobject or any(n < 0 for n in shape):
-        raise WireError(f"an array of {dtype}{list(shape)}")
-    count = math.prod(shape)
-    if start < 0 or start + count * dtype.itemsize > len(payload):
+    dtype, shape, start = np.dtype(entry["dtype"]), entry["shape"], int(entry["at"])
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise WireError(f"an array of {dtype}{shape}")
+    nbytes = math.prod(shape) * dtype.itemsize
+    if start < 0 or start + nbytes > len(payload):
         raise WireError("an array outside of its frame")
-    flat: AnyArray = np.frombuffer(payload, dtype, count, start) if count else np.empty(0, dtype)
-    return flat.reshape(shape)
+    return np.ndarray(shape, dtype, payload, start) if nbytes else np.empty(shape, dtype)
 
 
-def unpack_value(entry: Message, payload: bytearray) -> Value:
+def unpack_value(entry: Message, payload: memoryview) -> Value:
     """An array, a recipe or a patched recipe."""
     if "recipe" not in entry:
         return unpack_array(entry, payload)
@@ -134,16 +142,14 @@ def unpack_value(entry: Message, payload: bytearray) -> Value:
     return Patched(base, unpack_array(entry["rows"], payload), unpack_array(entry["values"], payload))
 
 
-def send_job(fd: int, job: Job, repeat: int, deadline: float | None = None) -> None:
-    """A job for a worker."""
-    packer = Packer()
+def job_message(job: Job, repeat: int, packer: Packer) -> Message:
+    """A job for a worker, its arrays in ``packer``."""
     inputs = {name: packer.value(value) for name, value in job.inputs.items()}
     scalars = {name: value if isinstance(value, int) else float(value) for name, value in job.scalars.items()}
-    message = {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}
-    send(fd, message, packer.parts, deadline)
+    return {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}
 
 
-def read_job(message: Message, payload: bytearray) -> tuple[Job, int]:
+def read_job(message: Message, payload: memoryview) -> tuple[Job, int]:
     """A job and how often it is to run."""
     inputs = {name: unpack_value(entry, payload) for name, entry in message["inputs"].items()}
     return Job(message["kernel"], inputs, message["scalars"]), int(message["repeat"])
@@ -160,7 +166,7 @@ def send_observation(fd: int, seen: Observation) -> None:
     send(fd, {"rounds": rounds, **{name: getattr(seen, name) for name in _PLAIN}}, packer.parts)
 
 
-def read_observation(message: Message, payload: bytearray) -> Observation:
+def read_observation(message: Message, payload: memoryview) -> Observation:
     """What a worker saw; WireError where it is nothing of the kind."""
     try:
         plain = {name: message[name] for name in _PLAIN}
@@ -177,18 +183,21 @@ def read_observation(message: Message, payload: bytearray) -> Observation:
 def _write(fd: int, data: bytes | memoryview, deadline: float | None) -> None:
     rest = memoryview(data)
     while rest:
-        if deadline is not None:
+        try:
+            rest = rest[os.write(fd, rest) :]
+        except BlockingIOError:
             _wait([], [fd], deadline)
-        rest = rest[os.write(fd, rest) :]
 
 
 def _read(fd: int, length: int, deadline: float | None, *, start: bool = False) -> bytearray:
     data = bytearray(length)
     view, done = memoryview(data), 0
     while done < length:
-        if deadline is not None:
+        try:
+            count = os.readv(fd, [view[done:]])
+        except BlockingIOError:
             _wait([fd], [], deadline)
-        count = os.readv(fd, [view[done:]])
+            continue
         if count == 0:
             if start and done == 0:
                 raise EndOfStream
@@ -197,7 +206,7 @@ def _read(fd: int, length: int, deadline: float | None, *, start: bool = False) 
     return data
 
 
-def _wait(reading: list[int], writing: list[int], deadline: float) -> None:
-    left = max(0.0, deadline - time.monotonic())
+def _wait(reading: list[int], writing: list[int], deadline: float | None) -> None:
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
     if not any(select.select(reading, writing, [], left)):
         raise TimeoutError("a frame got stuck")

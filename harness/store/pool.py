@@ -13,10 +13,11 @@ from harness.store.encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, S
 from harness.store.file import PinnedFile
 
 _MAX_BYTES = 1 << 36  # of one value, recipes included
+_HELD = 1 << 20  # bytes of a pool that is held rather than read value by value
 
 
 class _Pool:
-    """A 1-D dataset: read by file offset where it is contiguous, else held in memory once it is needed."""
+    """A 1-D dataset: read by file offset where it is large and contiguous, else held once it is needed."""
 
     def __init__(self, file: PinnedFile, dataset: h5py.Dataset) -> None:
         shape = dataset.shape
@@ -30,7 +31,7 @@ class _Pool:
         """Items start..stop-1, in an array that the caller owns."""
         if start == stop:
             return np.empty(0, self.dtype)
-        if self._offset is not None:
+        if self._offset is not None and self.count * self.dtype.itemsize > _HELD:
             at = self._offset + start * self.dtype.itemsize
             return self._file.read(at, self.dtype, stop - start, self._name)
         if self._held is None:

@@ -45,10 +45,7 @@ HINTS = structure(HINTS_STRUCT)
 
 def filled(kind: type[ctypes.Structure], values: Mapping[str, Any]) -> ctypes.Structure:
     """A struct with ``struct_bytes`` set and every other member taken from ``values`` by name."""
-    made = kind()
-    for name, *_ in kind._fields_:
-        setattr(made, name, ctypes.sizeof(kind) if name == "struct_bytes" else values[name])
-    return made
+    return kind(ctypes.sizeof(kind), *[values[name] for name, *_ in kind._fields_[1:]])
 
 
 def declare(library: ctypes.CDLL) -> None:

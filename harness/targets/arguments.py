@@ -68,17 +68,8 @@ def _fill(
     scalars: Scalars,
     special: Mapping[str, int | float | None],
 ) -> ctypes.Structure:
-    values: dict[str, int | float | None] = {}
-    for name, ctype, *_ in kind._fields_:
-        if name == "struct_bytes":
-            continue
-        if name in special:
-            values[name] = special[name]
-        elif ctype is ctypes.c_void_p:
-            values[name] = address(name) or None
-        else:
-            values[name] = scalars[name] if name in scalars else dims[name]
-    return filled(kind, values)
+    pointers = {name: address(name) or None for name, ctype, *_ in kind._fields_ if ctype is ctypes.c_void_p}
+    return filled(kind, {**dims, **scalars, **pointers, **special})
 
 
 def _attention_layout(kv: int, dims: Dims, page_stride: int) -> dict[str, int | float | None]:

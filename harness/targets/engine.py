@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from harness.contract import OK, UNSUPPORTED, status_text
-from harness.memory.buffers import Arena, poison_of
+from harness.memory.buffers import Arena, Delays, poison_of
 from harness.memory.space import Space
 from harness.observation import DECLARED, Round, Status
 from harness.targets.emulator import Emulator
@@ -49,6 +49,7 @@ class Engine:
     ) -> None:
         self.library = library
         self.space = space
+        self.delays = space if isinstance(space, Delays) else None
         self.emulator = emulator
         self.planted = planted  # whose planted utilities are used, where the library has none
         self.wants_lse = "ATTN_LSE" in library.capabilities

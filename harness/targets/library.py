@@ -27,6 +27,7 @@ class Library:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._exported: dict[str, bool] = {}
         try:
             self.handle = ctypes.CDLL(str(path.resolve()))
         except OSError as error:
@@ -87,7 +88,9 @@ class Library:
 
     def has(self, symbol: str) -> bool:
         """True where the library exports ``symbol``."""
-        return hasattr(self.handle, symbol)
+        if symbol not in self._exported:  # looking for one that is not there takes long
+            self._exported[symbol] = hasattr(self.handle, symbol)
+        return self._exported[symbol]
 
     def function_address(self, symbol: str) -> int:
         """The address of an exported function, for a hook."""

@@ -13,7 +13,7 @@ from harness.memory.space import Space
 from harness.memory.timing import clock_of
 from harness.observation import DECLARED, Job, Round
 from harness.results import TargetInfo
-from harness.shapes import bind, is_planted
+from harness.shapes import is_planted
 from harness.targets import sanitizer
 from harness.targets.base import Identity, Options, Refusal
 from harness.targets.capability import needed, over_limit
@@ -52,7 +52,7 @@ class LibraryTarget:
 
     def __init__(self, name: str, engine: Engine, facts: dict[str, str]) -> None:
         library = engine.library
-        self._engine = engine
+        self.engine = engine
         self.identity = Identity(
             TargetInfo(
                 name=name,
@@ -70,7 +70,7 @@ class LibraryTarget:
 
     def refusal(self, job: Job) -> Refusal | None:
         """A missing capability, a missing symbol, or a declared limit below the case."""
-        library, dims = self._engine.library, bind(KERNELS[job.kernel], job.inputs, job.scalars)
+        library, dims = self.engine.library, job.dims
         lacking = [name for name in needed(job, dims) if name not in library.capabilities]
         if lacking:
             return Refusal(f"the target does not declare {', '.join(lacking)}")
@@ -82,7 +82,7 @@ class LibraryTarget:
         missing = [symbol for symbol in symbols if not library.has(symbol)]
         if missing:
             return Refusal(f"{DECLARED}the library exports no {', '.join(missing)}")
-        if is_planted(job.inputs) and planted_library(self._engine) is None:
+        if is_planted(job.inputs) and planted_library(self.engine) is None:
             return Refusal("no planted utilities for this memory space: build this project's library first")
         reason = over_limit(job.kernel, dims, library.limits)
         return Refusal(reason) if reason else None
@@ -90,12 +90,11 @@ class LibraryTarget:
     def run_round(self, job: Job, round_index: int) -> Round:
         """One run; the inputs of ``job`` are plain arrays."""
         inputs = cast("dict[str, AnyArray]", job.inputs)
-        dims = bind(KERNELS[job.kernel], inputs, job.scalars)
-        if self._engine.emulator is not None:
-            self._engine.emulator.prepare(round_index)
+        if self.engine.emulator is not None:
+            self.engine.emulator.prepare(round_index)
         if job.kernel == "greedy_step":
-            return run_steps(self._engine, inputs, job.scalars, dims, round_index)
-        return run_single(self._engine, job.kernel, inputs, job.scalars, dims, round_index)
+            return run_steps(self.engine, inputs, job.scalars, job.dims, round_index)
+        return run_single(self.engine, job.kernel, inputs, job.scalars, job.dims, round_index)
 
 
 def _open_space(library: Library) -> tuple[Space, dict[str, str]]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 
 from harness.case import AnyArray
 from harness.contract import KERNELS
-from harness.memory.buffers import Delays
 from harness.observation import Round
 from harness.shapes import PAGE_STRIDE, Dims
 from harness.targets.arguments import kernel_args
@@ -54,8 +53,8 @@ def run_single(
                 return Round(state, f"called with other valid inputs: {message}", guard_hits=hits)
         staging.stage(inputs, inputs)
         engine.plan(kernel_name, args, plan_hints(inputs, dims))
-        if round_index % 2 and isinstance(engine.space, Delays):
-            staging.seal_behind(engine.space)
+        if round_index % 2 and engine.delays is not None:
+            staging.seal_behind(engine.delays)
         else:
             staging.seal()
     except Refused as refused:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from harness.case import AnyArray
-from harness.contract import Array, Kernel
+from harness.contract import KERNELS, Array, Kernel
 from harness.memory import hostile
 from harness.memory.buffers import Arena, Delays, poison_of
 from harness.memory.spread import SpreadPages
@@ -28,6 +30,27 @@ def layer_names(layers: int) -> list[str]:
     return [f"kv[{y}]" for y in range(layers)]
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What is placed for each array of a kernel: a pool of several layers is as many pieces."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+    pieces: Mapping[str, Mapping[str, int]]  # names and bytes
+
+
+@lru_cache(maxsize=64)
+def _plan(kernel: str, dims: tuple[tuple[str, int], ...]) -> _Plan:
+    """The runs of a case, and cases of equal shapes, share it."""
+    shapes = {a.name: shape_in(a, dict(dims)) for a in KERNELS[kernel].arrays}
+    pieces: dict[str, dict[str, int]] = {}
+    for array in KERNELS[kernel].arrays:
+        nbytes, names = nbytes_of(array, shapes[array.name]), [array.name]
+        if array.role == "inout":
+            names = layer_names(dict(dims)["Y"])
+        pieces[array.name] = dict.fromkeys(names, nbytes // len(names))
+    return _Plan(shapes, pieces)
+
+
 class Staging:
     """Guarded, poisoned buffers for one kernel. Stage and seal, call, fetch, look.
 
@@ -38,13 +61,14 @@ class Staging:
         self, engine: Engine, kernel: Kernel, dims: Dims, page_stride: int, round_index: int
     ) -> None:
         self._kernel, self._dims, self._round = kernel, dims, round_index
-        self._shapes = {a.name: shape_in(a, dims) for a in kernel.arrays}
+        plan = _plan(kernel.name, tuple(dims.items()))
+        self._shapes, self._pieces = plan.shapes, plan.pieces
         self._pools: dict[str, SpreadPages] = {}
         sizes: dict[str, int] = {}
         for array in kernel.arrays:
             if array.role == "inout":
                 sizes["layer_base"] = 8 * dims["Y"]
-            for name, nbytes in self._parts(array).items():
+            for name, nbytes in self._pieces[array.name].items():
                 if array.name == "kv" and page_stride:
                     pages, step = dims["G"], page_stride * array.numpy_dtype.itemsize
                     self._pools[name] = SpreadPages(engine.space, name, pages, nbytes // pages, step)
@@ -100,7 +124,9 @@ class Staging:
         for array in self._kernel.outputs:
             shape, dtype = self._shapes[array.name], array.numpy_dtype
             if array.role == "inout":
-                found[array.name] = np.stack([self._read(n, dtype, shape[1:]) for n in self._parts(array)])
+                found[array.name] = np.stack(
+                    [self._read(n, dtype, shape[1:]) for n in self._pieces[array.name]]
+                )
             elif self.arena.has(array.name):
                 found[array.name] = self.arena.read(array.name, dtype, shape)
         return found
@@ -119,16 +145,8 @@ class Staging:
             if (self._pools[name].changed() if name in self._pools else self.arena.changed(name))
         )
 
-    def _parts(self, array: Array) -> dict[str, int]:
-        """Names and bytes of what is placed for an array: a pool of several layers is as many."""
-        nbytes = nbytes_of(array, self._shapes[array.name])
-        if array.role != "inout":
-            return {array.name: nbytes}
-        layers = self._dims["Y"]
-        return dict.fromkeys(layer_names(layers), nbytes // layers)
-
     def _put(self, array: Array, value: AnyArray, hidden: Arrays) -> None:
-        names = list(self._parts(array))
+        names = self._pieces[array.name]
         if array.name == "kv" and self._kernel.name == "verify_attn":
             value = value.copy()
             dead = hostile.dead_attention_rows(hidden)

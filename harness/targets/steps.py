@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array
-from harness.memory.buffers import Arena, Delays, poison_of
+from harness.memory.buffers import Arena, poison_of
 from harness.memory.space import CaptureFailed, CaptureUnavailable
 from harness.observation import Round
 from harness.shapes import Dims, inputs_of, is_planted, outputs_of, shape_in
@@ -127,8 +127,8 @@ class _Run:
             state = self._step_inputs(step)
             self.pool.write_tail(state["tail"], state["root_token"], state["prefix_len"])
         self.sequence.plan(self._step_inputs(step))
-        stream = self.engine.space
-        if not isinstance(stream, Delays):
+        stream = self.engine.delays
+        if stream is None:
             self.arena.seal()
             return
         if step == 0:  # until the inputs arrive the buffers hold the step before, here other tokens

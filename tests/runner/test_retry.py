@@ -89,7 +89,7 @@ class Scripted(Child):
     made = 0
     answers: ClassVar[list[Observation | Death]] = []
 
-    def __init__(self, target: str, options: Options) -> None:
+    def __init__(self, target: str, options: Options, seconds: float) -> None:
         type(self).made += 1
 
     def send(self, job: object, repeat: int) -> None:

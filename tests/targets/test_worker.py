@@ -55,7 +55,9 @@ def test_jobs_survive_the_wire() -> None:
         "large": np.zeros(1_000_000, np.uint8),
     }
     job = Job("tree_build", inputs, {"budget": 8, "scale": np.float32(0.1).item()})
-    got, repeat = wire.read_job(*through_a_pipe(lambda fd: wire.send_job(fd, job, 3)))
+    packer = wire.Packer()
+    message = wire.job_message(job, 3, packer)
+    got, repeat = wire.read_job(*through_a_pipe(lambda fd: wire.send(fd, message, packer.parts)))
     assert (got.kernel, got.scalars, repeat) == (job.kernel, job.scalars, 3)
     for name in ("a", "empty", "scalar", "nan", "large"):
         assert got.inputs[name].dtype == inputs[name].dtype
@@ -211,10 +213,10 @@ def test_interruption_kills_the_workers() -> None:
 def test_a_target_that_hangs_while_it_is_opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text("import time\ntime.sleep(60)\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.runner.child.START_TIMEOUT", 2.0)
+    monkeypatch.setattr("harness.runner.child.START_SECONDS", 1.0)
     start = time.monotonic()
     with pytest.raises(HarnessError, match="slow:T cannot be opened: no answer within 2 s"):
-        Child("slow:T", Options())
+        Child("slow:T", Options(), 1.0)
     assert time.monotonic() - start < 20
 
 
