@@ -52,7 +52,8 @@ class Library:
             )
         if negative := [f"{name} {value}" for name, value in self.limits.items() if value < 0]:
             raise EnvironmentProblem(
-                f"{path.name}: ddtree_query names negative limits ({', '.join(negative)}); fill all of ddtree_info"
+                f"{path.name}: ddtree_query names negative limits ({', '.join(negative)}); "
+                "fill all of ddtree_info"
             )
 
     @property

@@ -169,7 +169,9 @@ def test_nondeterministic_library(small_set: Path, faulty) -> None:
     ("fault", "words"),
     [("OLD_ABI", "ABI version 0"), ("NEXT_MAJOR", "contract 2.x"), ("BELOW_ZERO", "limits .max_N -1")],
 )
-def test_a_library_that_says_what_cannot_be_is_refused(small_set: Path, faulty, fault: str, words: str) -> None:
+def test_a_library_that_says_what_cannot_be_is_refused(
+    small_set: Path, faulty, fault: str, words: str
+) -> None:
     with pytest.raises(EnvironmentProblem, match=words):
         verify(small_set, str(faulty(fault)))
 
