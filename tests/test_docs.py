@@ -82,7 +82,7 @@ def test_the_commands_of_a_page_run(page: Path, checkout: Path) -> None:
         target = words[words.index("--target") + 1] if "--target" in words else ""
         ended = run(words, checkout)
         wanted = {SHOWN_TO_FAIL[page.name].get(target, 0)}
-        if "cuda" in command:  # without a GPU or another build, one line says what is missing
+        if "cuda" in command or "harness.peers" in command:  # one line says what is not here
             wanted |= {2, 4}
         assert ended.returncode in wanted, f"{command}\n{ended.stdout[-800:]}{ended.stderr[-800:]}"
 

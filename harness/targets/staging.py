@@ -147,17 +147,24 @@ class Staging:
 
     def _put(self, array: Array, value: AnyArray, hidden: Arrays) -> None:
         names = self._pieces[array.name]
-        if array.name == "kv" and self._kernel.name == "verify_attn":
+        unseen = array.name == "kv" and self._kernel.name == "verify_attn"
+        if unseen and "kv" in self._pools:
             value = value.copy()
-            dead = hostile.dead_attention_rows(hidden)
-            value.reshape(-1, self._dims["R"])[dead] = hostile.pattern(self._round, self._dims["R"])
+            self._spoil(value, hidden)
         for name, part in zip(names, value if array.role == "inout" else [value], strict=True):
             if name in self._pools:
                 self._pools[name].stage(part)
             else:
                 self.arena.view(name, array.numpy_dtype, part.shape)[...] = part
+        if unseen and "kv" not in self._pools:  # in place: a large pool is not copied twice
+            self._spoil(self.arena.view("kv", array.numpy_dtype, value.shape), hidden)
         if array.role == "inout":
             self.arena.view("layer_base", np.uint64)[:] = [self.address(name) for name in names]
+
+    def _spoil(self, pool: AnyArray, hidden: Arrays) -> None:
+        """Make the rows of an attention pool hostile that no live node of ``hidden`` sees."""
+        dead = hostile.dead_attention_rows(hidden)
+        pool.reshape(-1, self._dims["R"])[dead] = hostile.pattern(self._round, self._dims["R"])
 
     def _read(self, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> AnyArray:
         pool = self._pools.get(name)
