@@ -41,7 +41,8 @@ class Draw:
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """``count`` raw 64-bit words."""
-        return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+        words: npt.NDArray[np.uint64] = self._bits.random_raw(count)
+        return words
 
     def below(self, bound: int, shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
         """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply."""

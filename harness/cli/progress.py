@@ -9,32 +9,27 @@ from contextlib import contextmanager
 
 import click
 
-Progress = Callable[[int, int], None]  # done, planned
+Say = Callable[[int, int], None]  # done, planned
 _QUIET_SECONDS = 10.0
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Progress]:
+def progress_bar(title: str) -> Iterator[Say]:
     """A function of (done, total) that moves the bar, or prints a line at most every ten seconds."""
     if not sys.stderr.isatty():
         click.echo(f"{title} ...", err=True)
         yield _lines(title)
         return
     from rich.console import Console
-    from rich import progress as rich
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(),
-        rich.MofNCompleteColumn(),
-        rich.TimeElapsedColumn(),
-    )
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _lines(title: str) -> Progress:
+def _lines(title: str) -> Say:
     started = said = time.monotonic()
 
     def say(done: int, total: int) -> None:
