@@ -51,23 +51,19 @@ def tree_build(
     # A node of rank r comes after r siblings, so ranks of ``budget`` and more never enter the tree.
     costs = -topk_logprob[:, :, : max(budget, 1)]
 
-    node_token, node_parent, node_depth, position, next_token, next_sibling = np.full(
-        (6, batch, nodes), -1, np.int32
-    )
+    columns = np.full((6, batch, nodes), -1, np.int32)
     node_count = np.zeros(batch, np.int32)
     tree_mask = np.zeros((batch, nodes, words), np.uint32)
     for b in np.flatnonzero(active).tolist():
         parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)  # float64, exact
-        count, candidate, prefix = len(parents), np.array(ranked, np.int64), int(prefix_len[b])
-        depth = candidate // width + 1
-        node_count[b] = count
-        node_parent[b, :count] = parents
-        node_token[b, 0], node_depth[b, 0], position[b, 0] = root_token[b], 0, prefix
-        node_token[b, 1:count] = topk_token[b].reshape(-1)[candidate]
-        node_depth[b, 1:count] = depth
-        position[b, 1:count] = prefix + depth
-        next_token[b, :count], next_sibling[b, :count] = _links(parents)
+        count, prefix = len(parents), int(prefix_len[b])
+        depth = [0] + [candidate // width + 1 for candidate in ranked]
+        token = [int(root_token[b]), *topk_token[b].reshape(-1).take(ranked).tolist()]
+        positions = [prefix + d for d in depth]
+        columns[:, b, :count] = token, parents, depth, positions, *_links(parents)
         tree_mask[b, :count] = _mask(parents, words)
+        node_count[b] = count
+    node_token, node_parent, node_depth, position, next_token, next_sibling = columns
     return {
         "node_token": node_token,
         "node_parent": node_parent,
@@ -83,9 +79,8 @@ def tree_build(
 
 def _bad_rows(logprob: Array) -> Array:
     """Flag [B]: some value is NaN or positive, or some row rises (so -inf may only end a row)."""
-    with np.errstate(invalid="ignore"):
-        starts = (logprob[:, :, 0] <= 0).all(axis=1)
-        falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).reshape(len(logprob), -1).all(axis=1)  # no NaN
+    starts = (logprob[:, :, 0] <= 0).all(axis=1)
+    falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).reshape(len(logprob), -1).all(axis=1)  # no NaN
     return np.asarray(~(starts & falls))
 
 
