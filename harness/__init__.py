@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the command line imports this package: nothing here may cost it time
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
     from harness.case import AnyArray, Value
     from harness.results import Results
     from harness.store import FixtureSet

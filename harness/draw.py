@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,19 @@ class Draw:
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         """``count`` raw 64-bit words."""
-        return np.asarray(self._bits.random_raw(count), dtype=np.uint64)
+        words: npt.NDArray[np.uint64] = self._bits.random_raw(count)
+        return words
 
-    def below(self, bound: int, shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply."""
-        words = self.words(shape if isinstance(shape, int) else math.prod(shape))
+    def below(self, bound: int | Sequence[int], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
+        """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply.
+
+        Several bounds are those of the rows [n,..] of an array.
+        """
+        words = self.words(shape if isinstance(shape, int) else math.prod(shape)).reshape(shape)
         words >>= _HALF
-        words *= np.uint64(bound)
+        words *= np.uint64(bound) if isinstance(bound, int) else _column(bound, words.ndim)
         words >>= _HALF
-        return words.view(np.int64).reshape(shape)
+        return words.view(np.int64)
 
     def integer(self, low: int, high: int) -> int:
         """One integer in [low, high] (inclusive), by the same map."""
@@ -78,3 +83,7 @@ class Draw:
     def choice(self, options: list[Any] | tuple[Any, ...]) -> Any:
         """One of ``options``."""
         return options[self.integer(0, len(options) - 1)]
+
+
+def _column(numbers: Sequence[int], axes: int) -> npt.NDArray[np.uint64]:
+    return np.array(numbers, np.uint64).reshape(-1, *[1] * (axes - 1))

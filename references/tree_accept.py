@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ._checks import Array, Dims, Outputs, whole
+from ._checks import Dims, Outputs, whole
 
 
 def tree_accept(
@@ -68,14 +68,13 @@ def tree_accept(
         limit = whole(f"token_limit[{b}]", token_limit[b], 0)
         accept_index[b, 0] = 0
         accept_len[b] = 0
-        if not 0 < count <= nodes or not _links_good(next_token[b, :count], next_sibling[b, :count]):
+        child, sibling = next_token[b].tolist(), next_sibling[b].tolist()
+        if not 0 < count <= nodes or not _links_good(child[:count], sibling[:count]):
             accept_status[b] = 1
             continue
-        path, bonus = _walk(
-            node_token[b].tolist(), next_token[b].tolist(), next_sibling[b].tolist(),
-            target_predict[b].tolist(), depth_limit,
-        )  # fmt: skip
-        tokens = [int(node_token[b, i]) for i in path] + ([bonus] if bonus != -1 else [])
+        token = node_token[b].tolist()
+        path, bonus = _walk(token, child, sibling, target_predict[b].tolist(), depth_limit)
+        tokens = [token[i] for i in path] + ([bonus] if bonus != -1 else [])
         emitted, done = _emit(tokens, stops, limit)
         drafts = min(len(emitted), len(path))
         accept_len[b] = drafts
@@ -94,15 +93,10 @@ def tree_accept(
     }
 
 
-def _links_good(next_token: Array, next_sibling: Array) -> bool:
+def _links_good(child: list[int], sibling: list[int]) -> bool:
     """True when every link is -1 or a larger live node, and no node is named twice."""
-    links = np.stack([next_token, next_sibling])
-    present = links != -1
-    count = links.shape[1]
-    in_order = (links > np.arange(count)) & (links < count)
-    if not bool((in_order | ~present).all()):
-        return False
-    return bool((np.bincount(links[present], minlength=1) <= 1).all())
+    links = [(node, to) for row in (child, sibling) for node, to in enumerate(row) if to != -1]
+    return all(node < to < len(child) for node, to in links) and len({to for _, to in links}) == len(links)
 
 
 def _walk(

@@ -49,28 +49,26 @@ def tree_build(
     active = root_token != -1
     bad = active & _bad_rows(topk_logprob)
     # A node of rank r comes after r siblings, so ranks of ``budget`` and more never enter the tree.
-    costs = -topk_logprob[:, :, : max(budget, 1)].astype(np.float64)
+    costs = -topk_logprob[:, :, : max(budget, 1)]
 
-    node_token, node_parent, node_depth, next_token, next_sibling = np.full((5, batch, nodes), -1, np.int32)
+    columns = np.full((6, batch, nodes), -1, np.int32)
     node_count = np.zeros(batch, np.int32)
     tree_mask = np.zeros((batch, nodes, words), np.uint32)
     for b in np.flatnonzero(active).tolist():
-        parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)
-        count, candidate = len(parents), np.array(ranked, np.int64)
-        node_count[b] = count
-        node_token[b, 0] = root_token[b]
-        node_token[b, 1:count] = topk_token[b].reshape(-1)[candidate]
-        node_parent[b, :count] = parents
-        node_depth[b, 0] = 0
-        node_depth[b, 1:count] = candidate // width + 1
-        next_token[b, :count], next_sibling[b, :count] = _links(parents)
+        parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)  # float64, exact
+        count, prefix = len(parents), int(prefix_len[b])
+        depth = [0] + [candidate // width + 1 for candidate in ranked]
+        token = [int(root_token[b]), *topk_token[b].reshape(-1).take(ranked).tolist()]
+        positions = [prefix + d for d in depth]
+        columns[:, b, :count] = token, parents, depth, positions, *_links(parents)
         tree_mask[b, :count] = _mask(parents, words)
-    position = np.where(node_depth >= 0, prefix_len.astype(np.int64)[:, None] + node_depth, -1)
+        node_count[b] = count
+    node_token, node_parent, node_depth, position, next_token, next_sibling = columns
     return {
         "node_token": node_token,
         "node_parent": node_parent,
         "node_depth": node_depth,
-        "position": position.astype(np.int32),
+        "position": position,
         "next_token": next_token,
         "next_sibling": next_sibling,
         "tree_mask": tree_mask,
@@ -81,9 +79,8 @@ def tree_build(
 
 def _bad_rows(logprob: Array) -> Array:
     """Flag [B]: some value is NaN or positive, or some row rises (so -inf may only end a row)."""
-    with np.errstate(invalid="ignore"):
-        starts = (logprob[:, :, 0] <= 0).all(axis=1)
-        falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).all(axis=(1, 2))  # false next to a NaN
+    starts = (logprob[:, :, 0] <= 0).all(axis=1)
+    falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).reshape(len(logprob), -1).all(axis=1)  # no NaN
     return np.asarray(~(starts & falls))
 
 

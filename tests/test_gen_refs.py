@@ -16,6 +16,7 @@ import pytest
 
 from harness.case import AnyArray, Case, Patched, Recipe, materialize
 from harness.cli import main
+from harness.cli.progress import progress_bar
 from harness.errors import HarnessError, UsageProblem
 from harness.generate import generate
 from harness.generate.drift import case_difference, first_difference
@@ -169,6 +170,42 @@ def _ended(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
         return True
+
+
+def test_an_interrupt_while_workers_start_ends_in_one_line(tmp_path: Path) -> None:
+    """Ctrl-C reaches every process of the terminal; the workers, still importing, must not answer it."""
+    command = [sys.executable, "-m", "harness", "gen-refs", "--suite", "smoke", "-j", "2"]
+    for delay in (0.0, 0.1, 0.3):
+        process = subprocess.Popen(
+            [*command, "--out", str(tmp_path / "smoke")], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        deadline = time.monotonic() + 60
+        while len(children.read_text().split()) < 3:  # the workers, and the tracker of multiprocessing
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.002)
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        with process.stderr:
+            lines = process.stderr.read().split("\n")
+        assert [line for line in lines if line] == ["generating smoke ...", "harness: interrupted"]
+        assert process.wait() == 130
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_work_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 9.0, 11.0, 12.0, 22.0, 40.0])
+    monkeypatch.setattr("harness.cli.progress.time.monotonic", lambda: next(clock))
+    with progress_bar("working") as progress:
+        for done in (1, 2, 3, 4, 5):
+            progress(done, 5)
+    assert capsys.readouterr().err.splitlines() == [
+        "working ...", "working: 2 of 5, 11 s", "working: 4 of 5, 22 s"
+    ]  # fmt: skip
 
 
 def test_the_command_and_its_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

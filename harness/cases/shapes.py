@@ -81,11 +81,10 @@ def children(parents: I64) -> list[list[int]]:
 def links(parents: I64) -> tuple[I64, I64]:
     """``next_token`` (first child) and ``next_sibling`` int64 [n], -1 for none."""
     child, sibling = np.full((2, len(parents)), -1)
-    for family in children(parents):
-        for node, other in pairwise(family):
-            sibling[node] = other
     for node, family in enumerate(children(parents)):
-        child[node] = family[0] if family else -1
+        if family:
+            child[node] = family[0]
+            sibling[family[:-1]] = family[1:]
     return child, sibling
 
 
@@ -110,17 +109,15 @@ def follow(draw: Draw, parents: I64, token: I64, percent: int) -> I64:
 
     The others, and leaves, predict the token of any node of the tree (half of them) or any token.
     """
-    count = len(parents)
-    other = np.where(draw.chance(50, count), token[draw.below(count, count)], draw.below(VOCABULARY, count))
-    if count == 1:
-        return other.astype(np.int64)
-    by_parent = np.argsort(parents[1:], kind="stable") + 1  # children of one node stand side by side
-    sizes = np.bincount(parents[1:], minlength=count)
-    first = np.cumsum(sizes) - sizes
-    pick = first + (draw.below(1 << 20, count) * sizes >> 20)
-    child = by_parent[np.minimum(pick, count - 2)]
-    follows = (sizes > 0) & draw.chance(percent, count)
-    return np.where(follows, token[child], other).astype(np.int64)
+    count, tokens = len(parents), token.tolist()
+    bounds = (100, count, VOCABULARY, 1 << 20, 100)
+    drawn = draw.below(bounds if count > 1 else bounds[:3], (5 if count > 1 else 3, count)).tolist()
+    predict = [tokens[of] if half < 50 else fresh for half, of, fresh in zip(*drawn[:3], strict=True)]
+    if count > 1:
+        for node, (family, pick, share) in enumerate(zip(children(parents), *drawn[3:], strict=True)):
+            if family and share < percent:
+                predict[node] = tokens[family[pick * len(family) >> 20]]
+    return np.array(predict, np.int64)
 
 
 def steer(predict: I64, token: I64, path: list[int], after: int) -> None:

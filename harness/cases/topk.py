@@ -75,13 +75,13 @@ def off_grid_rows(draw: Draw, shape: Shape) -> F32:
 def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArray[np.int32]:
     """Token ids, distinct within each row, int32 ``shape`` = (..,L,K)."""
     width = shape[-1]
-    first = draw.below(vocabulary, shape[:-1])[..., None]
     # An odd step visits every residue of a power of two at or below the vocabulary once.
     size = 1 << (vocabulary.bit_length() - 1)
     if width > size:
         raise ValueError(f"no {width} distinct ids in a vocabulary of {vocabulary}")
-    step = 2 * draw.below(size // 2, shape[:-1])[..., None] + 1
-    return ((first + step * np.arange(width)) & (size - 1)).astype(np.int32)
+    first, half = draw.below((vocabulary, size // 2), (2, *shape[:-1], 1))
+    ids: I64 = (first + (2 * half + 1) * np.arange(width)) & (size - 1)
+    return ids.astype(np.int32)
 
 
 def build_inputs(draw: Draw, logprob: F32, **given: Value) -> dict[str, Value]:

@@ -65,8 +65,7 @@ def command(
     with progress_bar(f"verifying {target}") as bar:
 
         def progress(_: CaseResult, done: int, total: int) -> None:
-            if bar is not None:
-                bar(done, total)
+            bar(done, total)
 
         results = verify(fixtures, target, options, progress=progress, notify=_notify, program=program())
     name = report_name(target, results.run.suite)

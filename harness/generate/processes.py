@@ -1,13 +1,14 @@
 """Work spread over fresh processes, results in order.
 
 Processes are spawned, not forked, run BLAS on one thread (as fast here, and sums keep their order whatever
-the number of processes) and end with their parent even if it was killed.
+the number of processes), leave Ctrl-C to their parent and end with it even if it was killed.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -41,7 +42,7 @@ def map_in_processes(
         initargs=(start, arguments),
     )
     try:
-        with _one_thread_each():
+        with _one_thread_each(), _deaf_to_interrupts():
             futures = [executor.submit(function, item) for item in items]
         for future in futures:
             yield future.result()
@@ -64,6 +65,27 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started in this block never see Ctrl-C, because they inherit that it is blocked.
+
+    Here it waits for the end of the block: half a start would leave a process without its orders.
+    """
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    here = threading.current_thread() is threading.main_thread()
+    # Another thread (of BLAS, say) may take the signal, and Python would raise it here in spite of the mask.
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if here else None
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if here:
+            signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:

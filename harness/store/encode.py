@@ -150,10 +150,10 @@ def _feed(digest: hashlib._Hash, *parts: str) -> None:
 
 def _feed_value(digest: hashlib._Hash, role: Role, name: str, value: Encoded) -> None:
     kind = {PLAIN: "plain", SAMPLED: "sampled"}.get(value.encoding, RECIPE_KINDS[value.recipe_kind])
-    digest.update(
-        _head(role, name, value.logical_dtype, value.shape, kind, value.recipe_seed, len(value.rows))
-    )
-    digest.update(value.rows.data)
+    seed, rows = value.recipe_seed, len(value.rows)
+    digest.update(_head(role, name, value.logical_dtype, value.shape, kind, seed, rows))
+    if rows:
+        digest.update(value.rows.data)
     digest.update(value.data.data)
 
 

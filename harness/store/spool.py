@@ -130,29 +130,22 @@ class _OpenBatch:
         """Take one more case."""
         values = list(encode_values(case))
         for role, name, value in values:
-            self._add_value(self.arrays[_slot(role, name, value)], value)
+            encoding, logical, shape, data, rows, kind, seed = value
+            held = self.arrays[Slot(role, name, data.dtype, logical, len(shape))]
+            items, more = len(data), len(rows)
+            held.heads[len(self.seeds)] = _head(encoding, shape, items, more, kind, seed)
+            if items:
+                held.data.append(data)
+                self.bytes += data.nbytes
+            if more:
+                held.rows.append(rows)
+                self.bytes += rows.nbytes
         for name, text in _text(case, values).items():
             self.text[name].append(text)
         self.seeds.append(case.seed)
 
-    def _add_value(self, held: _Held, value: Encoded) -> None:
-        data, rows = value.data, value.rows
-        held.heads[len(self.seeds)] = _head(
-            value.encoding, value.shape, data.size, rows.size, value.recipe_kind, value.recipe_seed
-        )
-        if data.size:
-            held.data.append(data)
-            self.bytes += data.nbytes
-        if rows.size:
-            held.rows.append(rows)
-            self.bytes += rows.nbytes
-
 
 _head = lru_cache(1 << 12)(Head)  # few are distinct: they are made, pickled and kept once
-
-
-def _slot(role: Role, name: str, value: Encoded) -> Slot:
-    return Slot(role, name, value.data.dtype, value.logical_dtype, len(value.shape))
 
 
 def _text(case: Case, values: list[tuple[Role, str, Encoded]]) -> dict[str, str]:

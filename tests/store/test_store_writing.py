@@ -196,3 +196,11 @@ def test_reading_is_fast(tmp_path: Path) -> None:
     with open_set(tmp_path / "smoke") as fixtures:
         assert sum(1 for _ in fixtures.cases()) == 2000
     assert time.perf_counter() - started < 2.0
+
+
+def test_how_cases_are_batched_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_small(tmp_path / "many")
+    monkeypatch.setattr("harness.store.spool._BATCH_BYTES", 1)  # each case alone
+    write_small(tmp_path / "one")
+    for path in (tmp_path / "many").iterdir():
+        assert path.read_bytes() == (tmp_path / "one" / path.name).read_bytes(), path.name
