@@ -19,6 +19,7 @@ ALLOWED = {
         "harness.bench_results",
         "harness.report",
         "harness.errors",
+        "harness.writing",
     },
     "harness/contract.py": {"numpy"},
     "harness/memory": GPU_MACHINE | {"harness", "references"},

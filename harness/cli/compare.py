@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 
 from harness.bench.compare import CompareOptions, compare
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS, EXIT_REGRESSION
-from harness.cli.finish import program
+from harness.cli.finish import program, written
 from harness.cli.progress import progress_bar
 from harness.compare_results import ComparedCase, CompareResults, Standing
 from harness.contract import KERNELS
@@ -63,7 +62,8 @@ def command(
     for note in results.notes:
         click.echo(f"note: {note}")
     folder = report or Path("reports") / f"compare-{report_name(targets[-1], results.run.suite)}"
-    click.echo(f"report: {_write(results, folder)}")
+    path = written(folder / "compare.json", results.to_json())
+    click.echo(f"report: {path}")
     label = "indicative: " if results.indicative else ""
     counts = ", ".join(f"{count} {name}" for name, count in results.totals.items() if count)
     click.secho(f"{label}{counts} ({results.run.seconds:.1f} s)", fg="red" if code else "green", bold=True)
@@ -96,12 +96,3 @@ def _print(case: ComparedCase) -> None:
 
 def _notify(line: str) -> None:
     click.echo(f"harness: {line}", err=True)
-
-
-def _write(results: CompareResults, folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "compare.json"
-    beside = folder / f".compare.json.{os.getpid()}"
-    beside.write_text(results.to_json(), encoding="utf-8")
-    beside.replace(path)
-    return path
