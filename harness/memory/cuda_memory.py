@@ -14,17 +14,40 @@ from harness.memory.space import CaptureFailed, CaptureUnavailable
 
 PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
 
+SMALLEST_KEPT, LARGEST_KEPT = 1 << 18, 1 << 26  # bytes of an allocation that is used again
+
+
+class Allocations:
+    """Device memory that is used again: to map and unmap it costs more than a small case takes."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._free: dict[int, list[int]] = {}  # addresses by size
+
+    def take(self, nbytes: int) -> tuple[int, int]:
+        """Address and size of at least ``nbytes``; contents are anything."""
+        size = max(SMALLEST_KEPT, 1 << (nbytes - 1).bit_length()) if nbytes <= LARGEST_KEPT else nbytes
+        free = self._free.get(size)
+        return (free.pop() if free else self._driver.allocate(size)), size
+
+    def give(self, address: int, size: int) -> None:
+        """Nothing on the device may use it any more."""
+        if size <= LARGEST_KEPT:
+            self._free.setdefault(size, []).append(address)
+        else:
+            self._driver.free(address)
+
 
 class DeviceBlock:
-    """A device allocation, freed when it is dropped."""
+    """A piece of device memory, given back when it is dropped."""
 
-    def __init__(self, driver: Driver, nbytes: int) -> None:
-        self._driver = driver
-        self.address = driver.allocate(nbytes)
+    def __init__(self, allocations: Allocations, nbytes: int) -> None:
+        self._allocations = allocations
+        self.address, self._size = allocations.take(nbytes)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # after a device fault nothing can be freed any more
-            self._driver.free(self.address)
+            self._allocations.give(self.address, self._size)
 
 
 class PinnedBlock:
@@ -67,6 +90,7 @@ class DeviceMemory:
 
     def __init__(self) -> None:
         self._driver = Driver()
+        self._allocations = Allocations(self._driver)
         self.facts = self._driver.facts()
         self._stream = self._driver.new_stream()
         self._pinned: PinnedBlock | None = None
@@ -78,13 +102,13 @@ class DeviceMemory:
         return self._stream
 
     def allocate(self, nbytes: int) -> DeviceBlock:
-        """A fresh block."""
-        return DeviceBlock(self._driver, nbytes)
+        """A block at another address than all that are held."""
+        return DeviceBlock(self._allocations, nbytes)
 
     def reserve(self, nbytes: int) -> DeviceBlock:
         """A fresh block: device memory that is not touched has to be there all the same."""
         try:
-            return DeviceBlock(self._driver, nbytes)
+            return DeviceBlock(self._allocations, nbytes)
         except DriverError as error:
             if error.fatal:
                 raise

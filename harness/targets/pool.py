@@ -37,15 +37,15 @@ class Pool:
         """Rows ``tail`` [Y,B,N,R] of the active requests go to slots prefix_len .. in every layer."""
         page_slots, row_bytes = self._dims["S"], 2 * self._dims["R"]
         for b in np.flatnonzero(root_token != -1).tolist():
-            for i in range(self._dims["N"]):
-                slot = int(prefix_len[b]) + i
-                if slot // page_slots >= self._dims["M"]:
-                    continue
-                page = int(self._table[b, slot // page_slots])
+            start, pages = int(prefix_len[b]), self._table[b]
+            slot, end = start, min(start + self._dims["N"], self._dims["M"] * page_slots)
+            while slot < end:  # the rows of a page lie side by side: one copy for all of them
+                page, until = int(pages[slot // page_slots]), min(end, (slot // page_slots + 1) * page_slots)
                 if 0 <= page < self._dims["G"]:
                     offset = (page * page_slots + slot % page_slots) * row_bytes
                     for y, name in enumerate(self._names):
-                        self.arena.poke(name, offset, tail[y, b, i])
+                        self.arena.poke(name, offset, tail[y, b, slot - start : until - start])
+                slot = until
 
     def contents(self) -> AnyArray:
         """The pool as fetched, with what was hostile given back its own bytes.
