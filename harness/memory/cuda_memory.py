@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 from collections.abc import Callable
 
+import numpy as np
+
 from harness.contract import OK, status_text
 from harness.errors import HarnessError
 from harness.memory.buffers import Bytes
@@ -58,7 +60,7 @@ class PinnedBlock:
         self.address = driver.allocate_pinned(nbytes)
 
     def fill(self, data: Bytes) -> None:
-        """Put ``data`` at the start; no copy from here may be on its way."""
+        """Put ``data`` at the start."""
         ctypes.memmove(self.address, data.ctypes.data, data.size)
 
     def __del__(self) -> None:
@@ -116,19 +118,37 @@ class DeviceMemory:
 
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then a copy from pinned memory; what is not on the stream comes before it."""
-        if self._pinned is None or self._pinned.nbytes < data.size:
-            self._pinned = PinnedBlock(self._driver, data.size)
-        self._pinned.fill(data)
+        source = self._staged(data)
         self._driver.pause(self._stream, PAUSE_MICROSECONDS)
-        self._driver.host_to_device_on(self._stream, address, self._pinned.address, data.size)
+        self._driver.host_to_device_on(self._stream, address, source, data.size)
 
     def upload(self, address: int, data: Bytes) -> None:
         """Copy ``data`` to ``address``."""
         self._driver.host_to_device(address, data.ctypes.data, data.size)
 
+    def upload_all(self, pieces: list[tuple[int, Bytes]]) -> None:
+        """Copy every piece to its address.
+
+        Each wait for the device lets other processes have it, which takes far longer than a copy.
+        """
+        if pieces:
+            source = self._staged(np.concatenate([data for _, data in pieces]))
+            for address, data in pieces:
+                self._driver.host_to_device_on(self._stream, address, source, data.size)
+                source += data.size
+            self._driver.synchronize()
+
     def download(self, address: int, data: Bytes) -> None:
         """Fill ``data`` from ``address`` after every stream of the device has ended."""
         self._driver.device_to_host(data.ctypes.data, address, data.size)
+
+    def _staged(self, data: Bytes) -> int:
+        """The address of page-locked memory with ``data``."""
+        self._driver.synchronize()  # a copy from there may be on its way
+        if self._pinned is None or self._pinned.nbytes < data.size:
+            self._pinned = PinnedBlock(self._driver, max(data.size, SMALLEST_KEPT))
+        self._pinned.fill(data)
+        return self._pinned.address
 
     def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
         """Nothing: there are no traps."""
