@@ -20,6 +20,7 @@ ALLOWED = {
         "harness.compare_results",
         "harness.report",
         "harness.errors",
+        "harness.writing",
     },
     "harness/contract.py": {"numpy"},
     "harness/memory": GPU_MACHINE | {"harness", "references"},

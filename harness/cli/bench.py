@@ -10,8 +10,7 @@ import click
 from harness.bench.run import BenchOptions, bench
 from harness.bench_results import BenchCase, BenchResults
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
-from harness.cli.files import write_files
-from harness.cli.finish import program
+from harness.cli.finish import check_folder, program, written
 from harness.cli.progress import progress_bar
 from harness.contract import KERNELS
 from harness.results import Outcome
@@ -42,10 +41,12 @@ def command(
     a wrong result has no time. Exit code 1 where a case is wrong, 6 where a time is below its floor.
     """
     options = BenchOptions(kernels, cases, samples, timeout)
+    check_folder(report or Path("reports"))
     with progress_bar(f"timing {target}") as bar:
 
         def progress(_: BenchCase, done: int, total: int) -> None:
-            bar(done, total)
+            if bar is not None:
+                bar(done, total)
 
         results = bench(fixtures, target, options, progress=progress, notify=_notify, program=program())
     code = EXIT_CONFORMANCE if results.exit_reason else EXIT_PASS
@@ -53,7 +54,8 @@ def command(
     results = replace(results, exit_code=code)
     folder = report or Path("reports") / f"bench-{report_name(target, results.run.suite)}"
     _print(results)
-    click.echo(f"report: {_write(results, folder)}")
+    path = written(folder / "bench.json", results.to_json(), lambda: _reports(results, folder))
+    click.echo(f"report: {path}")
     text = f"FAIL: {results.exit_reason}" if results.exit_reason else "TIMED"
     click.secho(f"{text} ({results.run.seconds:.1f} s)", fg="red" if code else "green", bold=True)
     return code
@@ -92,10 +94,7 @@ def _us(seconds: float) -> str:
     return f"{seconds * 1e6:>9.2f} us"
 
 
-def _write(results: BenchResults, folder: Path) -> Path:
-    def write() -> tuple[Path, ...]:
-        from harness.report.bench import write_bench
+def _reports(results: BenchResults, folder: Path) -> tuple[Path, ...]:
+    from harness.report.bench import write_bench
 
-        return write_bench(results, folder)
-
-    return write_files(folder, "bench.json", results.to_json(), write)
+    return write_bench(results, folder)

@@ -9,8 +9,7 @@ import click
 
 from harness.bench.compare import CompareOptions, compare
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS, EXIT_REGRESSION
-from harness.cli.files import write_files
-from harness.cli.finish import program
+from harness.cli.finish import program, written
 from harness.cli.progress import progress_bar
 from harness.compare_results import ComparedCase, CompareResults, Standing
 from harness.contract import KERNELS
@@ -63,7 +62,8 @@ def command(
     for note in results.notes:
         click.echo(f"note: {note}")
     folder = report or Path("reports") / f"compare-{report_name(targets[-1], results.run.suite)}"
-    click.echo(f"report: {_write(results, folder)}")
+    path = written(folder / "compare.json", results.to_json(), lambda: _reports(results, folder))
+    click.echo(f"report: {path}")
     label = "indicative: " if results.indicative else ""
     counts = ", ".join(f"{count} {name}" for name, count in results.totals.items() if count)
     click.secho(f"{label}{counts} ({results.run.seconds:.1f} s)", fg="red" if code else "green", bold=True)
@@ -98,10 +98,7 @@ def _notify(line: str) -> None:
     click.echo(f"harness: {line}", err=True)
 
 
-def _write(results: CompareResults, folder: Path) -> Path:
-    def write() -> tuple[Path, ...]:
-        from harness.report.compare import write_compare
+def _reports(results: CompareResults, folder: Path) -> tuple[Path, ...]:
+    from harness.report.compare import write_compare
 
-        return write_compare(results, folder)
-
-    return write_files(folder, "compare.json", results.to_json(), write)
+    return write_compare(results, folder)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS
-from harness.cli.files import write_files
 from harness.cli.verdict import print_verdict
 from harness.errors import EnvironmentProblem, UsageProblem
 from harness.results import Outcome, Results
+from harness.writing import write_whole
 
 
 def finish(results: Results, folder: Path) -> int:
@@ -19,12 +20,29 @@ def finish(results: Results, folder: Path) -> int:
     code = _exit_code(results)
     results = replace(results, exit_code=code)
     try:
-        report = _write(results, folder)
-    except OSError as error:
+        report = written(folder / "results.json", results.to_json(), lambda: _reports(results, folder))
+    except EnvironmentProblem:
         print_verdict(results, None)  # what was found is not lost with the folder
-        raise EnvironmentProblem(f"{folder}: the reports cannot be written ({error.strerror})") from error
+        raise
     print_verdict(results, report)
     return code
+
+
+def written(truth: Path, text: str, reports: Callable[[], tuple[Path, ...]]) -> Path:
+    """Write what ``reports`` writes, or ``truth`` alone where the template library is not installed.
+
+    The last path, which is the one to show. EnvironmentProblem where the disk refuses.
+    """
+    try:
+        try:
+            paths = reports()
+        except ImportError:
+            paths = ()
+        return paths[-1] if paths else write_whole(truth, text)
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{truth.parent}: the reports cannot be written ({error.strerror})"
+        ) from error
 
 
 def check_folder(folder: Path) -> None:
@@ -55,10 +73,7 @@ def _exit_code(results: Results) -> int:
     return EXIT_CONFORMANCE if results.exit_reason else EXIT_PASS
 
 
-def _write(results: Results, folder: Path) -> Path:
-    def write() -> tuple[Path, ...]:
-        from harness.report import write_reports
+def _reports(results: Results, folder: Path) -> tuple[Path, ...]:
+    from harness.report import write_reports
 
-        return write_reports(results, folder)
-
-    return write_files(folder, "results.json", results.to_json(), write)
+    return write_reports(results, folder)

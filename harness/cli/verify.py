@@ -25,7 +25,7 @@ from harness.runner.verification import VerifyOptions, verify
               help="Fail unless a case of this kernel passes, selected or not (repeatable).")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(min=2), default=2, show_default=True, help="Runs of each case.")
 @click.option("--timeout", type=click.FloatRange(0, 86_400, min_open=True), default=60.0, show_default=True,
-              help="Seconds for all runs of a case.")  # fmt: skip
+              help="Seconds for all runs of a case, and (with 20 more) for opening the target.")  # fmt: skip
 @click.option("--order", help="Thread order of an emulated target: forward, reverse or random:SEED "
               "[default: forward, then reverse].")  # fmt: skip
 @click.option("--jobs", "-j", type=click.IntRange(min=1),

@@ -5,7 +5,7 @@ Every byte of the block that is no payload is guard, so a write anywhere between
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
@@ -47,6 +47,9 @@ class Memory(Protocol):
 
     def upload(self, address: int, data: Bytes) -> None:
         """Copy ``data`` to ``address``; complete when it returns."""
+
+    def upload_all(self, pieces: list[tuple[int, Bytes]]) -> None:
+        """Copy every piece to its address, waiting once for all; complete when it returns."""
 
     def download(self, address: int, data: Bytes) -> None:
         """Fill ``data`` from ``address`` after all work of the space has ended."""
@@ -147,12 +150,15 @@ class Arena:
         if self._block is not None:
             self._memory.upload(self._base, self._image)
 
-    def poke(self, name: str, offset: int, data: AnyArray) -> None:
-        """Write ``data`` at a byte offset of a sealed payload."""
-        raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        start = self._spans[name].start + offset
-        self._image[start : start + raw.size] = raw
-        self._memory.upload(self._base + start, raw)
+    def poke(self, pieces: Iterable[tuple[str, int, AnyArray]]) -> None:
+        """Write pieces (name, byte offset, data) into sealed payloads, which keep all other bytes."""
+        uploads: list[tuple[int, Bytes]] = []
+        for name, offset, data in pieces:
+            raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+            start = self._spans[name].start + offset
+            self._image[start : start + raw.size] = raw
+            uploads.append((self._base + start, raw))
+        self._memory.upload_all(uploads)
 
     def seal_behind(self, stream: Delays) -> None:
         """As `seal`, but by the stream of the calls, behind work that takes a while."""

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 from collections.abc import Callable
 
+import numpy as np
+
 from harness.contract import OK, status_text
 from harness.errors import HarnessError
 from harness.memory.buffers import Bytes
@@ -14,17 +16,40 @@ from harness.memory.space import CaptureFailed, CaptureUnavailable
 
 PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
 
+SMALLEST_KEPT, LARGEST_KEPT = 1 << 18, 1 << 26  # bytes of an allocation that is used again
+
+
+class Allocations:
+    """Device memory that is used again: to map and unmap it costs more than a small case takes."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._free: dict[int, list[int]] = {}  # addresses by size
+
+    def take(self, nbytes: int) -> tuple[int, int]:
+        """Address and size of at least ``nbytes``; contents are anything."""
+        size = max(SMALLEST_KEPT, 1 << (nbytes - 1).bit_length()) if nbytes <= LARGEST_KEPT else nbytes
+        free = self._free.get(size)
+        return (free.pop() if free else self._driver.allocate(size)), size
+
+    def give(self, address: int, size: int) -> None:
+        """Nothing on the device may use it any more."""
+        if size <= LARGEST_KEPT:
+            self._free.setdefault(size, []).append(address)
+        else:
+            self._driver.free(address)
+
 
 class DeviceBlock:
-    """A device allocation, freed when it is dropped."""
+    """A piece of device memory, given back when it is dropped."""
 
-    def __init__(self, driver: Driver, nbytes: int) -> None:
-        self._driver = driver
-        self.address = driver.allocate(nbytes)
+    def __init__(self, allocations: Allocations, nbytes: int) -> None:
+        self._allocations = allocations
+        self.address, self._size = allocations.take(nbytes)
 
     def __del__(self) -> None:
         with contextlib.suppress(Exception):  # after a device fault nothing can be freed any more
-            self._driver.free(self.address)
+            self._allocations.give(self.address, self._size)
 
 
 class PinnedBlock:
@@ -35,7 +60,7 @@ class PinnedBlock:
         self.address = driver.allocate_pinned(nbytes)
 
     def fill(self, data: Bytes) -> None:
-        """Put ``data`` at the start; no copy from here may be on its way."""
+        """Put ``data`` at the start."""
         ctypes.memmove(self.address, data.ctypes.data, data.size)
 
     def __del__(self) -> None:
@@ -67,6 +92,7 @@ class DeviceMemory:
 
     def __init__(self) -> None:
         self._driver = Driver()
+        self._allocations = Allocations(self._driver)
         self.facts = self._driver.facts()
         self._stream = self._driver.new_stream()
         self._pinned: PinnedBlock | None = None
@@ -78,13 +104,13 @@ class DeviceMemory:
         return self._stream
 
     def allocate(self, nbytes: int) -> DeviceBlock:
-        """A fresh block."""
-        return DeviceBlock(self._driver, nbytes)
+        """A block at another address than all that are held."""
+        return DeviceBlock(self._allocations, nbytes)
 
     def reserve(self, nbytes: int) -> DeviceBlock:
         """A fresh block: device memory that is not touched has to be there all the same."""
         try:
-            return DeviceBlock(self._driver, nbytes)
+            return DeviceBlock(self._allocations, nbytes)
         except DriverError as error:
             if error.fatal:
                 raise
@@ -92,19 +118,37 @@ class DeviceMemory:
 
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then a copy from pinned memory; what is not on the stream comes before it."""
-        if self._pinned is None or self._pinned.nbytes < data.size:
-            self._pinned = PinnedBlock(self._driver, data.size)
-        self._pinned.fill(data)
+        source = self._staged(data)
         self._driver.pause(self._stream, PAUSE_MICROSECONDS)
-        self._driver.host_to_device_on(self._stream, address, self._pinned.address, data.size)
+        self._driver.host_to_device_on(self._stream, address, source, data.size)
 
     def upload(self, address: int, data: Bytes) -> None:
         """Copy ``data`` to ``address``."""
         self._driver.host_to_device(address, data.ctypes.data, data.size)
 
+    def upload_all(self, pieces: list[tuple[int, Bytes]]) -> None:
+        """Copy every piece to its address.
+
+        Each wait for the device lets other processes have it, which takes far longer than a copy.
+        """
+        if pieces:
+            source = self._staged(np.concatenate([data for _, data in pieces]))
+            for address, data in pieces:
+                self._driver.host_to_device_on(self._stream, address, source, data.size)
+                source += data.size
+            self._driver.synchronize()
+
     def download(self, address: int, data: Bytes) -> None:
         """Fill ``data`` from ``address`` after every stream of the device has ended."""
         self._driver.device_to_host(data.ctypes.data, address, data.size)
+
+    def _staged(self, data: Bytes) -> int:
+        """The address of page-locked memory with ``data``."""
+        self._driver.synchronize()  # a copy from there may be on its way
+        if self._pinned is None or self._pinned.nbytes < data.size:
+            self._pinned = PinnedBlock(self._driver, max(data.size, SMALLEST_KEPT))
+        self._pinned.fill(data)
+        return self._pinned.address
 
     def forbid(self, ranges: list[tuple[int, int]], forbidden: bool) -> None:
         """Nothing: there are no traps."""

@@ -57,6 +57,11 @@ class HostMemory:
         """Copy ``data`` to ``address``."""
         ctypes.memmove(address, data.ctypes.data, data.size)
 
+    def upload_all(self, pieces: list[tuple[int, Bytes]]) -> None:
+        """Copy every piece to its address."""
+        for address, data in pieces:
+            self.upload(address, data)
+
     def download(self, address: int, data: Bytes) -> None:
         """Fill ``data`` from ``address``."""
         ctypes.memmove(data.ctypes.data, address, data.size)

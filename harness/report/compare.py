@@ -11,13 +11,14 @@ from typing import Any
 from markupsafe import Markup
 
 from harness.compare_results import ComparedCase, CompareResults, Standing, load_compare
-from harness.report import _replace, svg
+from harness.report import svg
 from harness.report.bench_html import run_facts
 from harness.report.charts import Axis, scale
 from harness.report.html import _environment
 from harness.report.markdown import _cell, _code, _text
 from harness.report.text import seconds
 from harness.results import TargetInfo
+from harness.writing import write_whole
 
 __all__ = ["write_compare"]
 
@@ -35,13 +36,12 @@ _HEIGHT = 16
 
 def write_compare(results: CompareResults, folder: Path) -> tuple[Path, ...]:
     """Write ``compare.json``, then ``summary.md`` and ``compare.html`` from that very file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    truth = _replace(folder / "compare.json", results.to_json())
+    truth = write_whole(folder / "compare.json", results.to_json())
     loaded = load_compare(truth)
     return (
         truth,
-        _replace(folder / "summary.md", render_markdown(loaded)),
-        _replace(folder / "compare.html", render_html(loaded)),
+        write_whole(folder / "summary.md", render_markdown(loaded)),
+        write_whole(folder / "compare.html", render_html(loaded)),
     )
 
 

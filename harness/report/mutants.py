@@ -10,8 +10,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from harness.report import _replace, text
+from harness.report import text
 from harness.report.html import _environment
+from harness.writing import write_whole
 
 Body = Mapping[str, Any]
 MARKS = {
@@ -30,13 +31,12 @@ _ALL = "*"
 
 def write_matrix(body: Body, folder: Path) -> tuple[Path, ...]:
     """Write ``mutants.json``, then ``mutants.md`` and ``mutants.html`` from it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    truth = _replace(folder / "mutants.json", json.dumps(body, indent=1, ensure_ascii=False) + "\n")
+    truth = write_whole(folder / "mutants.json", json.dumps(body, indent=1, ensure_ascii=False) + "\n")
     loaded = json.loads(truth.read_text(encoding="utf-8"))
     return (
         truth,
-        _replace(folder / "mutants.md", render_markdown(loaded)),
-        _replace(folder / "mutants.html", render_html(loaded)),
+        write_whole(folder / "mutants.md", render_markdown(loaded)),
+        write_whole(folder / "mutants.html", render_html(loaded)),
     )
 
 

@@ -36,16 +36,18 @@ class Pool:
     def write_tail(self, tail: AnyArray, root_token: AnyArray, prefix_len: AnyArray) -> None:
         """Rows ``tail`` [Y,B,N,R] of the active requests go to slots prefix_len .. in every layer."""
         page_slots, row_bytes = self._dims["S"], 2 * self._dims["R"]
+        pieces: list[tuple[str, int, AnyArray]] = []
         for b in np.flatnonzero(root_token != -1).tolist():
-            for i in range(self._dims["N"]):
-                slot = int(prefix_len[b]) + i
-                if slot // page_slots >= self._dims["M"]:
-                    continue
-                page = int(self._table[b, slot // page_slots])
+            start, pages = int(prefix_len[b]), self._table[b]
+            slot, end = start, min(start + self._dims["N"], self._dims["M"] * page_slots)
+            while slot < end:  # the rows of a page lie side by side: one piece
+                page, until = int(pages[slot // page_slots]), min(end, (slot // page_slots + 1) * page_slots)
                 if 0 <= page < self._dims["G"]:
                     offset = (page * page_slots + slot % page_slots) * row_bytes
-                    for y, name in enumerate(self._names):
-                        self.arena.poke(name, offset, tail[y, b, i])
+                    rows = tail[:, b, slot - start : until - start]
+                    pieces += [(name, offset, rows[y]) for y, name in enumerate(self._names)]
+                slot = until
+        self.arena.poke(pieces)
 
     def contents(self) -> AnyArray:
         """The pool as fetched, with what was hostile given back its own bytes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -14,10 +13,8 @@ from harness.cases import FAMILIES
 from harness.cases.base import make_case
 from harness.store import write_set
 from harness.store.manifest import SetInfo
-from harness.targets.locate import own_library
 
 HERE = Path(__file__).resolve().parent
-INCLUDE = HERE.parent.parent / "cuda" / "include"
 
 
 def bench_cases() -> list[Case]:
@@ -39,16 +36,10 @@ def bench_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _compile(source: str, out: Path, *options: str) -> Path:
-    command = ["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{INCLUDE}", *options, str(HERE / source)]
-    subprocess.run([*command, "-o", str(out), "-ldl"], check=True, capture_output=True, text=True)
-    return out
-
-
 @pytest.fixture(scope="session")
-def graph_cuda(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def graph_cuda(compile_c: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with a libcuda.so.1 that records and replays."""
-    return _compile("graph_cuda.c", tmp_path_factory.mktemp("driver") / "libcuda.so.1").parent
+    return compile_c(HERE / "graph_cuda.c", tmp_path_factory.mktemp("driver") / "libcuda.so.1").parent
 
 
 @pytest.fixture
@@ -59,13 +50,14 @@ def driver(graph_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPa
 
 
 @pytest.fixture(scope="session")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+def device(
+    compile_c: Callable[..., Path], cpu_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
     """``device("-DSPIN=1000")``: the path of a device library with these options."""
     folder = tmp_path_factory.mktemp("libraries")
-    real = own_library("cpu").resolve()
 
     def build(*options: str) -> str:
         name = "-".join(["lib", *(o.strip("-") for o in options)]) + ".so"
-        return str(_compile("device_library.c", folder / name, f'-DREAL="{real}"', *options))
+        return str(compile_c(HERE / "device_library.c", folder / name, f'-DREAL="{cpu_library}"', *options))
 
     return build

@@ -27,9 +27,15 @@ from harness.case import Case, materialize
 from harness.cases import FAMILIES
 from harness.cases.base import Family, Params, make_case
 from harness.generate import generate
+from harness.judge import judge
 from harness.judge.compare import compare_case
+from harness.observation import Job, Observation
+from harness.replay import replay
+from harness.results import Outcome
+from harness.runner import wire
 from harness.store import open_set, write_set
 from harness.store.manifest import SetInfo
+from harness.targets import open_target
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +141,43 @@ def test_judge(benchmark: Any, trees: list[Case]) -> None:
 
     assert benchmark(judge)
     per_second(benchmark, TREES, benchmark.stats.stats.min, 3000)
+
+
+def test_worker_of_a_verify(
+    benchmark: Any, trees: list[Case], compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Both runs of a case, from the job to what was seen, with a kernel that takes no time."""
+    target = open_target(str(compile_c(Path(__file__).parent / "nothing.c", tmp_path / "nothing.so")))
+    jobs = [Job(case.kernel, case.inputs, case.scalars) for case in trees]
+    seen = benchmark(lambda: [replay(target, job) for job in jobs])
+    assert {one.status for one in seen} == {"done"}
+    per_second(benchmark, TREES, benchmark.stats.stats.min, 1000)
+
+
+def answer(case: Case) -> tuple[wire.Message, memoryview]:
+    """The frame of a worker that saw the right outputs in both runs."""
+    incoming, outgoing = os.pipe()
+    wire.send_observation(outgoing, Observation("done", rounds=(case.expected, {})))  # type: ignore[arg-type]
+    frame = wire.receive(incoming)
+    os.close(incoming)
+    os.close(outgoing)
+    return frame
+
+
+def test_supervisor_of_a_verify(benchmark: Any, trees: list[Case], tmp_path: Path) -> None:
+    """Read a case, make a message of it, read an answer, judge it."""
+    write_set(iter(trees), tmp_path / "set", SetInfo.here("standard", 0))
+    answers = [answer(case) for case in trees]
+
+    def supervise() -> int:
+        with open_set(tmp_path / "set") as fixtures:
+            for case, told in zip(fixtures.cases(), answers, strict=True):
+                wire.job_message(Job(case.kernel, case.inputs, case.scalars), 2, wire.Packer())
+                assert judge(case, wire.read_observation(*told)).outcome is Outcome.PASS
+        return TREES
+
+    assert benchmark(supervise) == TREES
+    per_second(benchmark, TREES, benchmark.stats.stats.min, 2000)
 
 
 @pytest.mark.parametrize("words", [("--help",), ("verify", "--help"), ("bench", "--help")])

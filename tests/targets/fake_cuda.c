@@ -60,10 +60,10 @@ API result cuMemcpyDtoH_v2(void* to, uint64_t from, size_t bytes) {
 }
 
 /* One stream has work at a time: each entry is a copy, or (to == 0) a host function. */
-static struct work { void* stream; uint64_t to; const void* from; size_t bytes; void (*function)(void*); void* data; } queue[64];
+static struct work { void* stream; uint64_t to; const void* from; size_t bytes; void (*function)(void*); void* data; } queue[4096];
 static int queued;
 static result enqueue(struct work item) {
-    if (queued == 64 || item.stream == NULL) return 1;
+    if (queued == 4096 || item.stream == NULL) return 1;
     queue[queued++] = item;
     return SUCCESS;
 }

@@ -89,7 +89,7 @@ def test_a_pool_gives_hostile_rows_their_own_bytes_back_unless_they_changed() ->
         assert pool.contents().tobytes() == inputs["kv"].tobytes()
         row = int(dead[0][0])
         for written in (inputs["kv"].reshape(layers, -1, width)[0, row], np.zeros(width, np.uint16)):
-            pool.arena.poke("kv[0]", row * width * 2, written)
+            pool.arena.poke([("kv[0]", row * width * 2, written)])
             pool.arena.fetch()
             assert pool.contents().tobytes() != inputs["kv"].tobytes()
 

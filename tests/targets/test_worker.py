@@ -15,6 +15,7 @@ from made import HIT, tree_case
 from harness.case import Patched, Recipe
 from harness.errors import FixtureError, HarnessError
 from harness.memory.buffers import GUARD, Arena
+from harness.memory.cuda_memory import LARGEST_KEPT, SMALLEST_KEPT, Allocations, DeviceBlock
 from harness.memory.host import HostMemory
 from harness.observation import Job, Observation
 from harness.results import Outcome
@@ -217,6 +218,8 @@ def test_a_target_that_hangs_while_it_is_opened(monkeypatch: pytest.MonkeyPatch,
     start = time.monotonic()
     with pytest.raises(HarnessError, match="slow:T cannot be opened: no answer within 2 s"):
         Child("slow:T", Options(), 1.0)
+    with pytest.raises(HarnessError, match="no answer within 3 s"):
+        Supervisor(Settings("slow:T", Options(), repeat=2, timeout=2.0))
     assert time.monotonic() - start < 20
 
 
@@ -248,6 +251,45 @@ def test_guards_surround_every_array() -> None:
         [hit] = made.guard_hits()
         assert hit.endswith(words)
         assert not made.changed("a")
+
+
+def test_an_arena_without_payload_takes_no_memory() -> None:
+    made = Arena(None, {"a": 0, "b": 0}, 1)  # type: ignore[arg-type]
+    made.fill("a", 1)
+    made.seal()
+    made.fetch()
+    assert (made.address("a"), made.guard_hits(), made.changed("b"), made.has("b")) == (0, (), False, True)
+
+
+class CountingDriver:
+    def __init__(self) -> None:
+        self.made, self.freed = [], []
+
+    def allocate(self, nbytes: int) -> int:
+        self.made.append(nbytes)
+        return 4096 * len(self.made)
+
+    def free(self, address: int) -> None:
+        self.freed.append(address)
+
+
+def test_device_memory_is_used_again_once_it_is_dropped() -> None:
+    driver = CountingDriver()
+    allocations = Allocations(driver)  # type: ignore[arg-type]
+    held = [DeviceBlock(allocations, 1000), DeviceBlock(allocations, SMALLEST_KEPT)]
+    first = held[0].address
+    assert first != held[1].address
+    held.pop(0)
+    held.append(DeviceBlock(allocations, 5))
+    assert held[-1].address == first
+    assert driver.made == [SMALLEST_KEPT] * 2
+    large = DeviceBlock(allocations, LARGEST_KEPT + 1)
+    gone = large.address
+    del large
+    assert driver.freed == [gone]
+    assert driver.made[-1] == LARGEST_KEPT + 1
+    assert DeviceBlock(allocations, SMALLEST_KEPT + 1).address not in {block.address for block in held}
+    assert driver.made[-1] == 2 * SMALLEST_KEPT
 
 
 def test_runs_have_other_addresses() -> None:

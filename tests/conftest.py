@@ -1,0 +1,47 @@
+"""Shared by the tests of targets, runner and bench: small sets, this project's library, a C compiler."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "targets"))  # made.py, bad_targets.py
+
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def compile_c() -> Compile:
+    """``compile_c(source, out, "-DOPTION")``: a shared library, at ``out``."""
+
+    def compiled(source: Path, out: Path, *options: str) -> Path:
+        command = ["cc", "-shared", "-fPIC", "-O1", "-w", f"-I{ROOT / 'cuda' / 'include'}", *options]
+        command += [str(source), "-o", str(out), "-ldl"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        return out
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def cpu_library() -> Path:
+    from harness.targets.locate import own_library
+
+    return own_library("cpu").resolve()
+
+
+@pytest.fixture(scope="session")
+def small_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from made import small_cases
+
+    from harness.store import write_set
+    from harness.store.manifest import SetInfo
+
+    folder = tmp_path_factory.mktemp("sets") / "small"
+    write_set(small_cases(), folder, SetInfo.here("smoke", 0))
+    return folder
