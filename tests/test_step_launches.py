@@ -1,4 +1,4 @@
-"""greedy_step accepts and commits in one launch where a step is small, in two where it is not: same results."""
+"""greedy_step accepts and commits in one launch where a step is small, in two otherwise: same results."""
 
 from __future__ import annotations
 
