@@ -12,8 +12,8 @@
 //                         evaluates to the cudaError_t of the launch. A template kernel with a
 //                         comma in its arguments stands in parentheses: LAUNCH((kernel<1, 2>), ...)
 //   LAUNCH_DEPENDENT(...)  the same; the GPU may begin before the kernel in front of it on the stream ends.
-//                         Every thread of such a kernel calls grid_dependency_wait() before it reads or
-//                         writes global memory; grid_dependency_release() lets the next one begin
+//                         Every thread of such a kernel calls grid_dependency_wait() before it writes global
+//                         memory or reads a value that counts; grid_dependency_release() lets the next one begin
 #pragma once
 
 #ifdef __CUDACC__

@@ -9,8 +9,8 @@
 
 namespace ddtree {
 
-constexpr int kMovesAtOnce = 16;
-constexpr int kMostParts = 64;
+constexpr int kMovesAtOnce = kMaxDepth / 2;
+constexpr int kMostParts = 16;  // of a row; a block has a warp for each
 
 struct Move {
     int64_t from;  // bytes from the start of a layer
@@ -43,50 +43,62 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
     return max(min(accepted, args.A - 1), 0) - stay;
 }
 
-// By a whole warp, for columns `begin` to `end` of one layer.
+// Up to kMovesAtOnce moves of one piece of a row. `base` is the piece's place in a layer's first row.
 template <class T>
-__device__ __forceinline__ void move_columns(uint8_t* layer, int64_t begin, int64_t end, const Move* moves, int count) {
-    for (int64_t column = begin + threadIdx.x % kWarp; column < end; column += kWarp) {
-        uint8_t* base = layer + column * sizeof(T);
-        for (int first = 0; first < count; first += kMovesAtOnce) {
-            T piece[kMovesAtOnce];
+__device__ __forceinline__ void move_piece(uint8_t* base, const Move* moves, int count) {
+    T piece[kMovesAtOnce] = {};
 #pragma unroll
-            for (int i = 0; i < kMovesAtOnce; ++i) {
-                if (first + i < count) {
-                    piece[i] = *reinterpret_cast<const T*>(base + moves[first + i].from);
-                }
-            }
+    for (int i = 0; i < kMovesAtOnce; ++i) {
+        if (i < count) {
+            piece[i] = *reinterpret_cast<const T*>(base + moves[i].from);
+        }
+    }
 #pragma unroll
-            for (int i = 0; i < kMovesAtOnce; ++i) {
-                if (first + i < count) {
-                    *reinterpret_cast<T*>(base + moves[first + i].to) = piece[i];
-                }
-            }
+    for (int i = 0; i < kMovesAtOnce; ++i) {
+        if (i < count) {
+            *reinterpret_cast<T*>(base + moves[i].to) = piece[i];
         }
     }
 }
 
-// By a whole warp: its part of the rows of one layer, out of `parts` parts.
-__device__ __forceinline__ void move_part(const ddtree_kv_commit_args& args, uint8_t* layer, int part, int parts,
-                                          const Move* moves, int count) {
-    const uint64_t alignment =
-        reinterpret_cast<uint64_t>(layer) | args.page_bytes | args.slot_bytes | args.row_bytes;
-    const bool wide = alignment % sizeof(uint4) == 0;
-    const int64_t columns = wide ? args.row_bytes / sizeof(uint4) : args.row_bytes;
-    const int64_t share = (columns + parts - 1) / parts;
-    const int64_t begin = part * share;
-    const int64_t end = begin + share < columns ? begin + share : columns;
-    if (wide) {
-        move_columns<uint4>(layer, begin, end, moves, count);
-    } else {
-        move_columns<uint8_t>(layer, begin, end, moves, count);
+// By a whole warp: bytes `begin` to `end` of every row that moves.
+template <class T>
+__device__ __forceinline__ void move_bytes(uint8_t* layer, int64_t begin, int64_t end, const Move* moves, int count) {
+    const int lane = threadIdx.x % kWarp;
+    for (int64_t at = begin + lane * sizeof(T); at < end; at += kWarp * sizeof(T)) {
+        move_piece<T>(layer + at, moves, count);
+        if (count > kMovesAtOnce) {
+            move_piece<T>(layer + at, moves + kMovesAtOnce, count - kMovesAtOnce);
+        }
     }
 }
 
-// A lane per 16 bytes of a row, as far as that goes.
-inline int parts_for(int64_t row_bytes) {
-    const int64_t warps = (row_bytes + 16 * kWarp - 1) / (16 * kWarp);
-    return static_cast<int>(warps < 1 ? 1 : warps < kMostParts ? warps : kMostParts);
+// Bytes of a row that each of a block's warps moves: a multiple of 16.
+struct Parts {
+    int64_t share;
+    int32_t count;
+};
+
+// By a whole warp: part number `part` of the rows of one layer.
+__device__ __forceinline__ void move_part(const ddtree_kv_commit_args& args, uint8_t* layer, const Parts& parts,
+                                          int part, const Move* moves, int count) {
+    const int64_t begin = part * parts.share;
+    const int64_t end = begin + parts.share < args.row_bytes ? begin + parts.share : args.row_bytes;
+    const uint64_t alignment =
+        reinterpret_cast<uint64_t>(layer) | args.page_bytes | args.slot_bytes | args.row_bytes;
+    if (alignment % sizeof(uint4) == 0) {
+        move_bytes<uint4>(layer, begin, end, moves, count);
+    } else {
+        move_bytes<uint8_t>(layer, begin, end, moves, count);
+    }
+}
+
+// A lane for every 16 bytes of a row, as far as that goes.
+inline Parts parts_of(const ddtree_kv_commit_args& args) {
+    const int64_t columns = (args.row_bytes + 15) / 16;
+    const int64_t warps = (columns + kWarp - 1) / kWarp;
+    const int64_t count = warps < 1 ? 1 : warps < kMostParts ? warps : kMostParts;
+    return {(columns + count - 1) / count * 16, static_cast<int32_t>(count)};
 }
 
 inline PageSlots slots_of(const ddtree_kv_commit_args& args) {

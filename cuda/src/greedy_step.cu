@@ -12,11 +12,12 @@
 namespace ddtree {
 namespace {
 
+static_assert(kMostParts * kWarp <= kOneEach, "a block of the walk has a warp for every part");
 constexpr int kWalksAtOnce = 256;  // blocks: more would keep each other waiting
 
 __global__ void __launch_bounds__(kOneEach)
     accept_commit_kernel(const ddtree_tree_accept_args accept, const ddtree_kv_commit_args commit,
-                         const PageSlots slots, const int parts) {
+                         const PageSlots slots, const Parts parts) {
     DYN_SMEM(int32_t, memory);
     SHARED(int32_t, stops, kSharedStops);
     SHARED(Move, moves, kMaxDepth);
@@ -50,8 +51,8 @@ __global__ void __launch_bounds__(kOneEach)
         }
     }
     __syncthreads();
-    if (warp < parts) {
-        move_part(commit, base, warp, parts, moves, moving[0]);
+    if (warp < parts.count) {
+        move_part(commit, base, parts, warp, moves, moving[0]);
     }
     if (warp == 0 && layer == 0) {
         write_path(accept, request, path);
@@ -70,8 +71,8 @@ bool fusible(const ddtree_tree_accept_args& accept, const ddtree_kv_commit_args&
 
 int32_t accept_and_commit(const ddtree_tree_accept_args& accept, const ddtree_kv_commit_args& commit,
                           cudaStream_t stream) {
-    const int parts = min(parts_for(commit.row_bytes), kOneEach / kWarp);
-    const int warps = max(ceil_div(accept.N, kWarp), parts);
+    const Parts parts = parts_of(commit);
+    const int warps = max(ceil_div(accept.N, kWarp), parts.count);
     return launch_status(LAUNCH_DEPENDENT(accept_commit_kernel, dim3(commit.Y, commit.B), dim3(warps * kWarp),
                                           Tree::bytes(accept.N), stream, accept, commit, slots_of(commit), parts));
 }
