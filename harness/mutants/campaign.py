@@ -74,7 +74,7 @@ def run_campaign(campaign: Campaign, command: str, progress: Progress | None = N
             generate("standard", folder, None, campaign.seed, campaign.jobs,
                      lambda done, total: report("generating", done, total), SUITE)  # fmt: skip
         with open_set(folder) as fixtures:
-            _prove_right(fixtures, library, campaign.processes, report)
+            environment = _prove_right(fixtures, library, campaign.processes, report)
             cases = sum(entry.cases for entry in fixtures.manifest.files.values())
         runnable = [mutant for mutant in mutants if mutant.runs_on(campaign.target)]
         fates: list[Fate] = []
@@ -92,11 +92,12 @@ def run_campaign(campaign: Campaign, command: str, progress: Progress | None = N
         command=command,
         fates=survivors_first(fates),
         not_run=tuple(mutant for mutant in mutants if not mutant.runs_on(campaign.target)),
+        environment=environment,
     )
 
 
-def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: Progress) -> None:
-    """A kill is worth something only by a case that the right kernels pass."""
+def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: Progress) -> dict[str, str]:
+    """A kill is worth something only by a case that the right kernels pass. Returns what ran on what."""
     os.environ.pop(VARIABLE, None)
     results = verify(
         fixtures,
@@ -106,6 +107,8 @@ def _prove_right(fixtures: FixtureSet, library: Path, jobs: int | None, report: 
     )
     if results.exit_reason:
         raise HarnessError(f"the kernels without a mutant fail: {results.exit_reason}")
+    hashes = {"set sha256": results.run.fixture_hash, "library sha256": results.target.library_sha256 or ""}
+    return {**results.environment.facts, **hashes, "processes": str(results.run.options["jobs"])}
 
 
 class _Cached:

@@ -27,6 +27,7 @@ class Matrix:
     command: str
     fates: tuple[Fate, ...]
     not_run: tuple[Mutant, ...]
+    environment: Mapping[str, str]  # machine, device, hashes of library and set
 
     @property
     def totals(self) -> dict[str, int]:
@@ -65,6 +66,7 @@ class Matrix:
             "time": self.time,
             "seconds": self.seconds,
             "command": self.command,
+            "environment": dict(self.environment),
             "harness_version": harness.__version__,
             "totals": self.totals,
             "exit_reason": "; ".join(self.reasons),

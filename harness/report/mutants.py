@@ -97,6 +97,8 @@ def render_markdown(body: Body) -> str:
         f"{totals['survived']} survived, {totals['unclaimed']} killed by no case that claims the class, "
         f"{totals['not_run']} not run here.",
         "",
+        "; ".join(f"{name}: {text.one_line(value)}" for name, value in body["environment"].items()) + ".",
+        "",
         "Marks: "
         + ", ".join(f"{letter} {name}" for name, letter in MARKS.items())
         + ". Bold: the case claims the class.",

@@ -51,7 +51,15 @@ def matrix() -> Matrix:
     ]
     waits = Mutant("device_x", "greedy_step", "stream-ignored", ("greedy",), "waits", needs="a GPU")
     return Matrix(
-        "cpu", HOSTILE, 9, "2026-01-01T00:00:00Z", 2.5, "harness mutants", survivors_first(fates), (waits,)
+        "cpu",
+        HOSTILE,
+        9,
+        "2026-01-01T00:00:00Z",
+        2.5,
+        "harness mutants",
+        survivors_first(fates),
+        (waits,),
+        {"device": HOSTILE},
     )
 
 
@@ -63,7 +71,7 @@ def test_survivors_come_first_and_reasons_name_them() -> None:
         "1 survived: accept_b",
         "1 killed by no case that claims the class: accept_c",
     )
-    assert Matrix("cpu", "", 0, "", 0.0, "", (), ()).reasons == ("no mutant ran",)
+    assert Matrix("cpu", "", 0, "", 0.0, "", (), (), {}).reasons == ("no mutant ran",)
 
 
 def test_the_page_is_well_formed_and_runs_nothing() -> None:
@@ -71,7 +79,7 @@ def test_the_page_is_well_formed_and_runs_nothing() -> None:
     page = Page(text)
     assert not {"script", "link", "img", "iframe"} & page.tags
     assert "accept_a" in text and "device_x" in text and "\u202e" not in text
-    assert "1 of 3 mutants killed" in text
+    assert "1 of 3 mutants killed" in text and "<dt>Device</dt>" in text
 
 
 def test_columns_are_families_the_own_kernel_first() -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shutil
+import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
 
+from harness.case import Case
 from harness.cli import VERBS, cli
 from harness.cli.mutants import command
 from harness.contract import KERNELS
@@ -48,6 +53,11 @@ def bench(library: Path, tmp_path: Path):
     made.close()
 
 
+def mutant_library(name: str) -> str:
+    """What a command that runs this mutant alone names as its target."""
+    return named(name).target or "libddtree_mutants_cpu.so"
+
+
 def named(name: str) -> Mutant:
     return next(mutant for mutant in MUTANTS if mutant.name == name)
 
@@ -70,6 +80,15 @@ def test_every_mutant_has_a_class_that_its_flags_claim(mutant: Mutant) -> None:
 def test_the_selection_has_cases_that_claim_it(mutant: Mutant) -> None:
     planned = {(family.kernel, family.name) for family in FAMILIES if list(family.plan("standard"))}
     assert any(kernel in kernels_of(mutant) for kernel, _ in planned)
+
+
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.needs], ids=lambda mutant: mutant.name)
+def test_what_only_a_gpu_shows_is_claimed_by_small_cases(mutant: Mutant, smoke: Path) -> None:
+    assert mutant.runs_on("cuda") and not mutant.runs_on("cpu")
+    with open_set(smoke) as cases:
+        families = ordered(mutant, cases.summaries())
+    claimed = {flag for _, chosen in families for case in chosen for flag in case.flags} & set(mutant.flags)
+    assert claimed == set(mutant.flags)
 
 
 def test_the_catalogue_names_the_switches_of_the_library(library: Path) -> None:
@@ -131,6 +150,7 @@ def test_mutants_die_of_their_own_class(name: str, bench: Bench, smoke: Path) ->
     with open_set(smoke) as cases:
         fate = run_mutant(named(name), cases, bench)
     assert fate.verdict == "killed" and not fate.faults
+    assert mutant_library(name) in fate.reproduce
     outcomes = {kill.outcome for kill in fate.families.values() if kill is not None and kill.claimed}
     assert KILLED[name] is None or KILLED[name] in outcomes
 
@@ -152,6 +172,40 @@ def test_claiming_cases_come_first(smoke: Path) -> None:
     claimed = [claims(mutant, chosen[0]) for _, chosen in families]
     assert claimed == sorted(claimed, reverse=True) and claimed[0]
     assert {name.split("/")[0] for name, _ in families} == {"verify_attn", "greedy_step"}
+
+
+class Dying:
+    """A bench on which every case costs a worker."""
+
+    library, deaths = Path("x.so"), 0
+
+    def put(self, mutant: Mutant | None) -> None:
+        pass
+
+    def run(self, case: Case) -> tuple[Outcome, str]:
+        self.deaths += 1
+        return Outcome.TIMEOUT, ""
+
+
+def test_two_dead_workers_are_enough_where_one_kill_decides(smoke: Path) -> None:
+    """Two, where one killed that claims the class; all that claim it, where every family has to."""
+    one, every = (
+        replace(named("abi_hangs"), flags=("walk",)),
+        replace(named("abi_hangs"), flags=(EVERYWHERE,)),
+    )
+    with open_set(smoke) as cases:
+        spent = run_mutant(one, cases, cast(Bench, Dying()))
+        assert spent.verdict == "killed" and spent.cases == 2
+        spent = run_mutant(every, cases, cast(Bench, Dying()))
+        assert spent.verdict == "killed" and spent.cases == len(ordered(every, cases.summaries()))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+def test_the_mutants_build_for_a_gpu() -> None:
+    exported = subprocess.run(["nm", "-D", build_library("cuda")], capture_output=True, text=True, check=True)
+    assert " T ddtree_greedy_step" in exported.stdout
 
 
 def fate(flags: tuple[str, ...], **families: bool | None) -> Fate:
