@@ -80,13 +80,13 @@ mutants-gpu:  ## the same on a GPU, with faults that only a GPU shows; installs 
 
 repeated: setup  ## standard 20 times on the cpu target, 5 in random thread orders: do right kernels ever fail?
 	$(BIN)/harness gen-refs --suite standard --out fixtures/standard
-	$(BIN)/python tools/repeat_verify.py fixtures/standard -t cpu --runs 20 --random 5 --out reports/repeated/cpu
+	$(BIN)/python cuda/tools/repeat_verify.py fixtures/standard -t cpu --runs 20 --random 5 --out reports/repeated/cpu
 
 repeated-gpu:  ## the same on the cuda target; installs nothing
 	cmake -S cuda -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDTREE_CUDA=ON
 	cmake --build build
 	$(PYTHON) -m harness gen-refs --suite standard --out fixtures/standard
-	$(PYTHON) tools/repeat_verify.py fixtures/standard -t cuda --runs 20 -j 4 --out reports/repeated/cuda
+	$(PYTHON) cuda/tools/repeat_verify.py fixtures/standard -t cuda --runs 20 -j 4 --out reports/repeated/cuda
 
 sanitize: setup  ## smoke under ASan+UBSan and under TSan
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S cuda -B build/asan -G Ninja -DDDTREE_CUDA=OFF -DDDTREE_SANITIZE=address >/dev/null

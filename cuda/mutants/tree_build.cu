@@ -182,5 +182,6 @@ extern "C" int32_t ddtree_tree_build(const ddtree_tree_build_args* args, void*, 
         clear_beside(args->tree_mask, sizeof(uint32_t) * args->B * args->N * args->W);
     }
     const auto on = mutant(device_build_on_default_stream) ? nullptr : static_cast<cudaStream_t>(stream);
-    return status_of(LAUNCH(tree_build_kernel, dim3(args->B), dim3(kThreads), Nodes::bytes(args->N), on, *args, mutant));
+    const size_t room = Nodes::bytes(args->N);
+    return status_of(LAUNCH(tree_build_kernel, dim3(args->B), dim3(kThreads), room, on, *args, mutant));
 }

@@ -14,8 +14,8 @@ Faults that draft-tree kernels, their checkers and their stores have had in publ
 Written by `harness mutants --classes`; the source is `harness/mutants/faults/`, and a test keeps both equal.
 
 * **Flags** claim a class: a kernel with this fault must fail a case that carries one of them.
-* **Mutants** prove the claim: wrong on purpose, killed by such a case (`docs/mutants.md`). `device_...` need a
-  GPU.
+* **Mutants** prove the claim: wrong on purpose, killed by such a case (`docs/mutants.md`). `device_...` need
+  a GPU.
 * **Tests** hold what no case can: the checker, the store, the references.
 * **Outside** the contract: a class that its kernels cannot have. Listed, so that it is not forgotten.
 

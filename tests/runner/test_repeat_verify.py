@@ -15,7 +15,7 @@ import harness
 from harness.results import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
-spec = importlib.util.spec_from_file_location("repeat_verify", ROOT / "tools" / "repeat_verify.py")
+spec = importlib.util.spec_from_file_location("repeat_verify", ROOT / "cuda" / "tools" / "repeat_verify.py")
 assert spec is not None and spec.loader is not None
 tool = importlib.util.module_from_spec(spec)
 sys.modules["repeat_verify"] = tool  # its dataclass looks there
