@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # from a source tree, installed or not
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # from a source tree, installed or not
 
 from harness import verify
 from harness.errors import HarnessError, UsageProblem
