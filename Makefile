@@ -86,7 +86,7 @@ repeated-gpu:  ## the same on the cuda target; installs nothing
 	cmake -S cuda -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDDTREE_CUDA=ON
 	cmake --build build
 	$(PYTHON) -m harness gen-refs --suite standard --out fixtures/standard
-	$(PYTHON) cuda/tools/repeat_verify.py fixtures/standard -t cuda --runs 20 -j 4 --out reports/repeated/cuda
+	$(PYTHON) cuda/tools/repeat_verify.py fixtures/standard -t cuda --runs 20 --out reports/repeated/cuda
 
 sanitize: setup  ## smoke under ASan+UBSan and under TSan
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S cuda -B build/asan -G Ninja -DDDTREE_CUDA=OFF -DDDTREE_SANITIZE=address >/dev/null
