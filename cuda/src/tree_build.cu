@@ -2,9 +2,9 @@
 //
 // One block per request: check the rows (tree_rows.cuh), find a score that `budget` candidates reach
 // (tree_threshold.cuh), take all candidates that reach it (tree_levels.cuh, tree_chains.cuh), order them
-// (tree_order.cuh), write the outputs (tree_outputs.cuh). Where too many candidates reach it, a better one is taken from those
-// found; where too many tie with the last node, the ties are spelled out (tree_ties.cuh). Every slot of every
-// output is written. For large trees several blocks do all of this and share the outputs.
+// (tree_order.cuh), write the outputs (tree_outputs.cuh). Where too many candidates reach it, a better one is
+// taken from those found; where too many tie with the last node, the ties are spelled out (tree_ties.cuh). Every
+// slot of every output is written. For large trees several blocks do all of this and share the outputs.
 #include <type_traits>
 
 #include "checks.cuh"

@@ -90,7 +90,8 @@ __device__ __forceinline__ void sort_into_bins(const OrderMemory& memory, const 
     const double scale = bins_per_unit(best, lowest);
 #pragma unroll 1
     for (int item = self; item < count; item += threads) {
-        const int bin = min(max(static_cast<int>((best - found.score[item]) * scale), 0), last_bin);
+        const double steps = (best - found.score[item]) * scale;  // may be too large for an int
+        const int bin = steps < last_bin ? max(static_cast<int>(steps), 0) : last_bin;
         memory.where[item] = bin + kMostBins * static_cast<uint32_t>(atomicAdd(&memory.bin[bin], 1));
     }
     __syncthreads();

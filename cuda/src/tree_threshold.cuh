@@ -114,8 +114,8 @@ struct CountAll {
 };
 
 // For all threads of a block; all get the result. `enough`: so many candidates are welcome without any
-// threshold. `rank`: rank_of_bound. `costs`: kWarp + 1 words. `meanwhile` is for all warps but the first, and done before a barrier. Rows
-// and cleared memory are seen by all at entry.
+// threshold. `rank`: rank_of_bound. `costs` (kWarp + 1) keeps the cost of rank 0 down to each depth. `meanwhile` is
+// for all warps but the first, and its work seen by all afterwards. Rows and cleared memory are seen at entry.
 template <class Count, class Work>
 __device__ __forceinline__ Threshold find_threshold(const Count& count, const Rows& rows, int budget, int rank,
                                                     int enough, float* costs, const Work& meanwhile) {
@@ -125,7 +125,9 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
         const float its = first_costs(rows);
         const float least = bound_costs(rows, its, rank);
         costs[lane] = its;
-        costs[kWarp] = least;
+        if (lane == 0) {
+            costs[kWarp] = least;
+        }
     } else {
         meanwhile();
     }
