@@ -10,7 +10,13 @@ from references.tree_build import tree_build
 
 F32 = npt.NDArray[np.float32]
 KINDS = ("tiny", "chain", "crowd", "repeated", "steps", "short")
-SIZES = ((1, 3, 17, 32), (2, 15, 16, 64), (1, 32, 8, 128), (1, 15, 40, 129), (1, 17, 100, 300))  # B, L, K, budget
+SIZES = (  # B, L, K, budget
+    (1, 3, 17, 32),
+    (2, 15, 16, 64),
+    (1, 32, 8, 128),
+    (1, 15, 40, 129),
+    (1, 17, 100, 300),
+)
 
 
 def rows(kind: str, seed: int, shape: tuple[int, int, int]) -> F32:
