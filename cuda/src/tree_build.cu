@@ -1,11 +1,14 @@
 // tree_build: the best-first draft tree of each request, from its sorted candidates per depth.
 //
 // One block per request: check the rows (tree_rows.cuh), find a score that `budget` candidates reach
-// (tree_threshold.cuh), take all candidates that reach it (tree_levels.cuh), order them (tree_order.cuh),
-// write the outputs (tree_outputs.cuh). Where too many candidates reach it, a better one is taken from those
-// found; where too many tie with the last node, the ties are spelled out (tree_ties.cuh). Every slot of every
-// output is written. For large trees several blocks do all of this and share the outputs.
+// (tree_threshold.cuh), take all candidates that reach it (tree_levels.cuh, tree_chains.cuh), order them
+// (tree_order.cuh), write the outputs (tree_outputs.cuh). Where too many candidates reach it, a better one is
+// taken from those found; where too many tie with the last node, the ties are spelled out (tree_ties.cuh). Every
+// slot of every output is written. For large trees several blocks do all of this and share the outputs.
+#include <type_traits>
+
 #include "checks.cuh"
+#include "tree_chains.cuh"
 #include "tree_hard.cuh"
 #include "tree_outputs.cuh"
 #include "tree_threshold.cuh"
@@ -14,18 +17,17 @@ namespace ddtree {
 namespace {
 
 // A block, by the budget.
-constexpr int kTinyBudget = 32;
-constexpr int kSmallBudget = 128;  // up to here one warp takes the levels
+constexpr int kSmallBudget = 128;  // up to here pairs are counted, and one warp takes the levels
 constexpr int kMediumBudget = 512;
-constexpr int kTinyThreads = 64;
-constexpr int kSmallThreads = 256;
 constexpr int kMediumThreads = 512;
 constexpr int kLargeThreads = 1024;
 
+
+constexpr int kFewLevels = 8;               // so few are found one after the other
 constexpr int kShares = 2;                  // blocks that share the outputs of a large tree
 constexpr int kSharedBatch = 16;            // in batches up to this one
 constexpr int kSharedRowBytes = 64 * 1024;  // larger rows stay in global memory
-constexpr int kOwnTileBytes = 8 * 1024;     // a smaller mask has memory of its own, cleared early
+constexpr int kOwnTileBytes = 12 * 1024;    // a smaller mask has memory of its own, cleared early
 
 // Dynamic shared memory of a block, in bytes from its start: nodes, mask tile, then what the search needs.
 // A large tile lies over the search's memory, which is free by then.
@@ -35,10 +37,10 @@ struct Layout {
     int shares;      // blocks of a request
     int share;       // node slots that each of them writes
     int kept;        // ranks that can enter a tree
-    int comb_ranks;  // ranks that are counted by magnitude
     int tile;
     int tile_rows;
     int count;
+    int heads;
     int rows;
     int bytes;
     bool own_tile;
@@ -51,23 +53,21 @@ int aligned(int bytes) {
 Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whole_tile) {
     Layout l = {};
     const int budget = args.budget;
-    l.threads = budget <= kTinyBudget     ? kTinyThreads
-                : budget <= kSmallBudget  ? kSmallThreads
-                : budget <= kMediumBudget ? kMediumThreads
-                                          : kLargeThreads;
+    l.threads = budget <= kMediumBudget ? kMediumThreads : kLargeThreads;
     l.shares = budget > kMediumBudget && args.B <= kSharedBatch ? kShares : 1;
     l.share = ceil_div(args.N, l.shares);
     l.kept = min(max(budget, 1), args.K);
-    l.comb_ranks = min(l.kept, max(kWarp, 2 * ceil_div(budget, args.L)));
-    const int capacity = min(max(4 * budget, 256), kItems * l.threads);
+    const int capacity = min(max(rows_shared ? 4 * budget : 5 * budget / 2, 256), kItems * l.threads);
     const int row_bytes = args.W * static_cast<int>(sizeof(uint32_t));
     l.tile = aligned(Nodes::bytes(args.N));
-    l.own_tile = l.share * row_bytes <= kOwnTileBytes;
+    l.own_tile = args.W > kFewWords && l.share * row_bytes <= kOwnTileBytes;
     l.search.capacity = capacity;
     l.search.found = l.tile + (l.own_tile ? aligned(l.share * row_bytes) : 0);
     l.search.order = l.search.found + aligned(max(Candidates::bytes(capacity), Search::bytes(args.N)));
     l.count = l.search.order + aligned(OrderMemory::bytes(capacity, l.threads));
-    l.rows = l.count + aligned(CountMemory::words(args.L) * static_cast<int>(sizeof(int32_t)));
+    l.heads = l.count + aligned((budget <= kSmallBudget ? PairMemory::words(args.L) : CountMemory::words(args.L)) *
+                                static_cast<int>(sizeof(int32_t)));
+    l.rows = l.heads + aligned(args.L * kHeadStride * static_cast<int>(sizeof(double)));
     l.bytes = l.rows + (rows_shared ? args.L * l.kept * static_cast<int>(sizeof(float)) : 0);
     l.tile_rows = l.share;
     if (!l.own_tile) {
@@ -77,48 +77,64 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     return l;
 }
 
-template <int kThreads, bool kOneWarp, bool kRowsShared>
+template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
     tree_build_kernel(const ddtree_tree_build_args args, const Layout layout) {
     DYN_SMEM(unsigned char, memory);
     SHARED(int32_t, warp_total, 2 * kWarp);
     SHARED(int32_t, words, kMaxDepth + 3);
+    SHARED(float, costs, kWarp + 1);
     const int request = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
     const int share = blockIdx.x - request * layout.shares;
     const Nodes nodes(memory, args.N);
-    const Candidates found(memory + layout.search.found, layout.search.capacity);
     const OrderMemory order(memory + layout.search.order, layout.search.capacity);
-    const CountMemory counting(memory + layout.count, args.L);
+    using Count = typename std::conditional<kSmall, CountPairs, CountAll>::type;
+    const Count counting = {{memory + layout.count, args.L}};
     uint32_t* tile = reinterpret_cast<uint32_t*>(memory + layout.tile);
-    grid_dependency_wait();
+    const ChainMemory chains = {reinterpret_cast<Small*>(order.where), words};
+    nodes.clear(args.N);
+    order.clear();
+    counting.memory.clear(args.L);
+    chains.clear();
+    int32_t* ties = words + 2;  // beside the counts of the chains
+    if (threadIdx.x == 0) {
+        *ties = 0;
+    }
+    if (layout.own_tile) {
+        clear_words(tile, layout.tile_rows * args.W);
+    }
+    const int rank = rank_of_bound(args.budget);
+    grid_dependency_wait();  // shared memory was prepared before it
     grid_dependency_release();
 
     const float* source = args.topk_logprob + static_cast<int64_t>(request) * args.L * args.K;
     float* copy = reinterpret_cast<float*>(memory + layout.rows);
+    double* heads = reinterpret_cast<double*>(memory + layout.heads);
     const int32_t root = args.root_token[request];
     const int32_t prefix = args.prefix_len[request];
-    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, [&] {
-        nodes.clear(args.N);
-        order.clear();
-        counting.clear();
-        if (layout.own_tile) {
-            clear_words(tile, layout.tile_rows * args.W);
-        }
-    });
+    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
-    const Rows rows = {kRowsShared ? copy : source, args.L, layout.kept, kRowsShared ? layout.kept : args.K};
+    const Rows rows = {kRowsShared ? copy : source, heads, args.L, layout.kept,
+                       kRowsShared ? layout.kept : args.K};
 
     int live = active;
     if (active && !bad && args.budget > 0) {
-        const Threshold threshold =
-            find_threshold<kThreads>(counting, rows, args.budget, layout.comb_ranks, layout.search.capacity);
-        const Team<kOneWarp> team = {warp_total};
+        const Threshold threshold = find_threshold(counting, rows, args.budget, rank, layout.search.capacity, costs,
+                                                   [&] { fill_heads(rows, heads, ties); });
+        // Chains are quicker where they are long. Where log-probs tie in their rows so do candidates, and tuples
+        // are compared more quickly in order.
+        const bool long_chains = args.L > kFewLevels && 2.0 * costs[args.L - 1] <= -threshold.least;
+        const bool in_order = !long_chains || *ties > args.L;
+        const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
-        if (!kOneWarp || threadIdx.x < kWarp) {
+        if (!in_order) {
+            count = grow_chains(chains, found, rows, threshold.least, layout.search.capacity);
+        } else if (!kSmall || threadIdx.x < kWarp) {
+            const Team<kSmall> team = {warp_total};
             count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);
         }
-        if (kOneWarp) {
+        if (kSmall && in_order) {
             if (threadIdx.x == 0) {
                 words[0] = count;
             }
@@ -151,10 +167,10 @@ bool valid(const ddtree_tree_build_args* args) {
                    args->tree_status);
 }
 
-template <int kThreads, bool kOneWarp, bool kRowsShared>
+template <int kThreads, bool kSmall, bool kRowsShared>
 cudaError_t launch(const ddtree_tree_build_args& args, bool whole_tile, cudaStream_t stream) {
     const Layout layout = layout_of(args, kRowsShared, whole_tile);
-    return LAUNCH_DEPENDENT((tree_build_kernel<kThreads, kOneWarp, kRowsShared>), dim3(args.B * layout.shares),
+    return LAUNCH_DEPENDENT((tree_build_kernel<kThreads, kSmall, kRowsShared>), dim3(args.B * layout.shares),
                             dim3(layout.threads), layout.bytes, stream, args, layout);
 }
 
@@ -171,8 +187,7 @@ cudaError_t launch_large(const ddtree_tree_build_args& args, cudaStream_t stream
 }
 
 cudaError_t launch(const ddtree_tree_build_args& args, cudaStream_t stream) {
-    return args.budget <= kTinyBudget     ? launch<kTinyThreads, true, true>(args, true, stream)
-           : args.budget <= kSmallBudget  ? launch<kSmallThreads, true, true>(args, true, stream)
+    return args.budget <= kSmallBudget    ? launch<kMediumThreads, true, true>(args, true, stream)
            : args.budget <= kMediumBudget ? launch_large<kMediumThreads>(args, stream)
                                           : launch_large<kLargeThreads>(args, stream);
 }

@@ -14,32 +14,26 @@ namespace ddtree {
 constexpr int kCostBins = 64;
 constexpr int kBatch = 4;       // runs that one thread takes at once
 constexpr int kCountEnough = kMaxCandidates;  // counts are capped here: no budget is larger
-constexpr int kMagnitudes = 256;
 
-// How the threads of a block share the counting: kSides halves of the depths, kParts threads per bin.
-template <int kThreads>
-struct CountShape {
-    static constexpr int kSides = kThreads >= 2 * 2 * kCostBins ? 2 : 1;
-    static constexpr int kParts = kThreads >= 2 * 4 * kCostBins ? 4 : kThreads >= 2 * 2 * kCostBins ? 2 : 1;
-    static constexpr int kSide = kCostBins * kParts;  // threads of a side
-    static constexpr int kRuns = kCostBins / kParts;  // room for runs per part
-};
+// How the threads of a block share the counting.
+constexpr int kSides = 2;                    // halves of the depths
+constexpr int kParts = 4;                    // threads per bin
+constexpr int kSide = kCostBins * kParts;    // threads of a side
+constexpr int kRuns = kCostBins / kParts;    // room for runs per part
 
 // Shared memory of the counting. A run is a bin that some ranks of a row fall into.
 struct CountMemory {
     uint32_t* offset;     // [L, kParts, kRuns]: byte offset of the run's bin. Parts take runs in turn.
     uint32_t* entries;    // [L, kParts, kRuns]: ranks in it; batches are filled up with runs of none
     int32_t* batches;     // [L]: per part
-    int32_t* magnitudes;  // [kMagnitudes]
     int32_t* ways;        // [2 sides, 2, 2 * kCostBins]: candidates per bin, with kCostBins zeros in front
     int32_t* totals;      // [2 sides, kCostBins]: over all depths of the side
 
     __host__ __device__ static int words(int depths) {
-        return depths * (2 * kCostBins + 1) + kMagnitudes + 10 * kCostBins;
+        return depths * (2 * kCostBins + 1) + 10 * kCostBins;
     }
     __device__ CountMemory(unsigned char* memory, int depths) {
-        magnitudes = reinterpret_cast<int32_t*>(memory);
-        ways = magnitudes + kMagnitudes;
+        ways = reinterpret_cast<int32_t*>(memory);
         totals = ways + 8 * kCostBins;
         offset = reinterpret_cast<uint32_t*>(totals + 2 * kCostBins);
         entries = offset + depths * kCostBins;
@@ -47,10 +41,10 @@ struct CountMemory {
     }
     __device__ int32_t* ways_of(int side) const { return ways + side * 4 * kCostBins + kCostBins; }
 
-    // Before the barrier that precedes find_threshold.
-    __device__ void clear() const {
-        for (int i = threadIdx.x; i < (kMagnitudes + 10 * kCostBins) / 4; i += blockDim.x) {
-            reinterpret_cast<int4*>(magnitudes)[i] = make_int4(0, 0, 0, 0);  // ways and totals follow
+    // Before the barrier that precedes write_runs.
+    __device__ void clear(int) const {
+        for (int i = threadIdx.x; i < 10 * kCostBins / 4; i += blockDim.x) {
+            reinterpret_cast<int4*>(ways)[i] = make_int4(0, 0, 0, 0);  // totals follow
         }
     }
 };
@@ -88,9 +82,8 @@ __device__ __forceinline__ int first_reaching(const int32_t* counts, int wanted)
 
 // Writes each row's runs, and the start of the counting. Returns the number of depths that have any; in all
 // threads.
-template <class Shape>
 __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows& rows, float cost, float per_unit) {
-    constexpr int kPerBatch = Shape::kParts * kBatch;
+    constexpr int kPerBatch = kParts * kBatch;
     const int lane = threadIdx.x % kWarp;
     const int warps = blockDim.x / kWarp;
     const float scaled = ceilf(cost * per_unit);
@@ -112,7 +105,7 @@ __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows&
             return bins < kCostBins - offset ? offset + static_cast<int>(bins) : kCostBins;
         };
         const auto put = [&](int run, int bin, int entries) {
-            const int at = depth * kCostBins + run % Shape::kParts * Shape::kRuns + run / Shape::kParts;
+            const int at = depth * kCostBins + run % kParts * kRuns + run / kParts;
             memory.offset[at] = bin * sizeof(int32_t);
             memory.entries[at] = entries;
         };
@@ -145,17 +138,16 @@ __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows&
 }
 
 // The first bin up to which `budget` candidates lie, kCostBins if there are fewer.
-template <class Shape>
 __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths, int budget) {
     const int self = static_cast<int>(threadIdx.x);
-    const int side = self / Shape::kSide;
-    const int bin = self % Shape::kSide / Shape::kParts;
-    const int part = self % Shape::kParts;
-    const int half = Shape::kSides == 2 ? (depths + 1) / 2 : depths;
+    const int side = self / kSide;
+    const int bin = self % kSide / kParts;
+    const int part = self % kParts;
+    const int half = kSides == 2 ? (depths + 1) / 2 : depths;
     const int begin = side == 0 ? 0 : half;
-    const int steps = side == 0 ? half : side < Shape::kSides ? depths - half : 0;
-    int32_t* ways = memory.ways_of(side < Shape::kSides ? side : 0) + bin;
-    const int runs = begin * kCostBins + part * Shape::kRuns;
+    const int steps = side == 0 ? half : side < kSides ? depths - half : 0;
+    int32_t* ways = memory.ways_of(side < kSides ? side : 0) + bin;
+    const int runs = begin * kCostBins + part * kRuns;
     const uint4* offset = reinterpret_cast<const uint4*>(memory.offset + runs);
     const uint4* entries = reinterpret_cast<const uint4*>(memory.entries + runs);
     uint4 at = {};
@@ -183,7 +175,7 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
                        at_offset(at.w) * of.w;
             }
 #pragma unroll
-            for (int lanes = 1; lanes < Shape::kParts; lanes *= 2) {
+            for (int lanes = 1; lanes < kParts; lanes *= 2) {
                 sum += __shfl_xor_sync(kFullWarp, sum, lanes);
             }
             sum = min(sum, static_cast<uint32_t>(kCountEnough));
@@ -205,7 +197,7 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
     }
     if (depths > half) {
         // Every candidate of depth `half`, with every path below it.
-        constexpr int kJoiners = Shape::kParts * 2;  // threads per bin
+        constexpr int kJoiners = kParts * 2;  // threads per bin
         const int joined = self / kJoiners;
         const int first = self % kJoiners * (kCostBins / kJoiners);
         int sum = 0;

@@ -83,7 +83,7 @@ __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size,
     DYN_SMEM(unsigned char, memory);
     const int budget = size - 1;
     const Nodes nodes(memory, size);
-    const Candidates found(memory + layout.found, layout.capacity);
+    const Candidates found(memory + layout.found, layout.capacity, true);
     const OrderMemory order(memory + layout.order, layout.capacity);
     const Team<false> team = {warp_total};
     int count = kOverflow;

@@ -11,7 +11,8 @@ namespace ddtree {
 
 constexpr int kItems = 4;     // candidates per thread, at most
 constexpr int kBinsEach = 4;  // bins per thread
-constexpr int kFewCandidates = 160;  // up to here comparing all pairs is faster
+constexpr int kHeld = 6;      // scores per lane
+constexpr int kFewCandidates = kHeld * kWarp;  // up to here comparing all pairs is faster
 constexpr int kMostBins = kBinsEach * 1024;
 
 // The finished tree, by node number.
@@ -45,20 +46,20 @@ struct OrderMemory {
     long long* worst;  // cost in one bin, as bits
     int32_t* chosen;   // that bin
     uint32_t* where;   // [capacity]: bin of each candidate, and above it the place within
+    int32_t* number;   // the same memory, later: node numbers, more than the budget for those left over
     Small* placed;     // [capacity]: candidates by bin
-    Small* number;     // [capacity]: node number of each candidate, kNone for those left over
 
     __host__ __device__ static int bytes(int capacity, int threads) {
         return static_cast<int>(2 * sizeof(long long) + (kBinsEach * threads + 4) * sizeof(int32_t) +
-                                capacity * (sizeof(uint32_t) + 2 * sizeof(Small)));
+                                capacity * (sizeof(uint32_t) + sizeof(Small)));
     }
     __device__ OrderMemory(unsigned char* memory, int capacity)
         : bin(reinterpret_cast<int32_t*>(memory)),
           worst(reinterpret_cast<long long*>(bin + bins() + 4)),
           chosen(reinterpret_cast<int32_t*>(worst + 1)),
           where(reinterpret_cast<uint32_t*>(worst + 2)),
-          placed(reinterpret_cast<Small*>(where + capacity)),
-          number(placed + capacity) {}
+          number(reinterpret_cast<int32_t*>(where)),
+          placed(reinterpret_cast<Small*>(where + capacity)) {}
 
     __device__ static int bins() { return kBinsEach * static_cast<int>(blockDim.x); }
     __device__ int bin_of(int item) const { return where[item] % kMostBins; }
@@ -89,7 +90,8 @@ __device__ __forceinline__ void sort_into_bins(const OrderMemory& memory, const 
     const double scale = bins_per_unit(best, lowest);
 #pragma unroll 1
     for (int item = self; item < count; item += threads) {
-        const int bin = min(max(static_cast<int>((best - found.score[item]) * scale), 0), last_bin);
+        const double steps = (best - found.score[item]) * scale;  // may be too large for an int
+        const int bin = steps < last_bin ? max(static_cast<int>(steps), 0) : last_bin;
         memory.where[item] = bin + kMostBins * static_cast<uint32_t>(atomicAdd(&memory.bin[bin], 1));
     }
     __syncthreads();
@@ -123,7 +125,17 @@ __device__ __forceinline__ bool tuple_before(const Candidates& found, int a, int
     for (int depth = depth_b; depth > depth_a; --depth) {
         b = parent_of(found.place[b]);
     }
-    return a == b ? depth_a < depth_b : a < b;  // of one depth, indices are in order
+    if (a == b) {
+        return depth_a < depth_b;
+    }
+    if (found.in_order) {
+        return a < b;
+    }
+    while (parent_of(found.place[a]) != parent_of(found.place[b])) {
+        a = parent_of(found.place[a]);
+        b = parent_of(found.place[b]);
+    }
+    return rank_of(found.place[a]) < rank_of(found.place[b]);
 }
 
 __device__ __forceinline__ bool comes_before(const Candidates& found, int a, int b) {
@@ -132,31 +144,50 @@ __device__ __forceinline__ bool comes_before(const Candidates& found, int a, int
     return score_a > score_b || (score_a == score_b && tuple_before(found, a, b));
 }
 
-// Numbers of few candidates: each is compared with all others, by kRivals threads.
-__device__ __forceinline__ void number_by_pairs(const OrderMemory& memory, const Candidates& found, int count,
-                                                int budget) {
-    constexpr int kRivals = 4;
-#pragma unroll 1
-    for (int start = 0; start < count; start += blockDim.x / kRivals) {
-        const int item = start + static_cast<int>(threadIdx.x) / kRivals;
-        const double score = item < count ? found.score[item] : 1.0;
-        int number = 0;
-        if (start + static_cast<int>(threadIdx.x) / kWarp * (kWarp / kRivals) < count) {  // a whole warp
-#pragma unroll 4
-            for (int other = threadIdx.x % kRivals; other < count; other += kRivals) {
-                const double its = found.score[other];
-                number += its > score;
-                if (its == score && other != item) {
-                    number += tuple_before(found, other, item);
-                }
-            }
+// Numbers of few candidates: how many score as much, itself included. Right unless some tie; then two at least
+// get one number, and the answer is true for one of them. A warp holds all scores and takes one candidate after
+// the other.
+__device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const Candidates& found, int count) {
+    const int lane = threadIdx.x % kWarp;
+    double held[kHeld];
 #pragma unroll
-            for (int step = 1; step < kRivals; step *= 2) {
-                number += __shfl_xor_sync(kFullWarp, number, step);
+    for (int i = 0; i < kHeld; ++i) {
+        held[i] = i * kWarp + lane < count ? found.score[i * kWarp + lane] : kNoScore;
+    }
+#pragma unroll 2
+    for (int item = threadIdx.x / kWarp; item < count; item += blockDim.x / kWarp) {
+        const double score = found.score[item];
+        int number = 0;
+#pragma unroll
+        for (int i = 0; i < kHeld; ++i) {
+            if (i * kWarp < count) {
+                number += held[i] >= score;
             }
         }
-        if (item < count && threadIdx.x % kRivals == 0) {
-            memory.number[item] = static_cast<Small>(number < budget ? number + 1 : kNone);
+        number = __reduce_add_sync(kFullWarp, number);
+        if (lane == 0) {
+            memory.number[item] = number;
+            memory.placed[number - 1] = static_cast<Small>(item);
+        }
+    }
+    __syncthreads();
+    const int item = threadIdx.x;
+    return item < count && memory.placed[memory.number[item] - 1] != item;
+}
+
+// The same where some tie: tuples decide.
+__device__ __noinline__ void number_ties(OrderMemory memory, Candidates found, int count) {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll 1
+    for (int item = threadIdx.x / kWarp; item < count; item += blockDim.x / kWarp) {
+        int number = 0;
+#pragma unroll 1
+        for (int other = lane; other < count; other += kWarp) {
+            number += other == item || comes_before(found, other, item);
+        }
+        number = __reduce_add_sync(kFullWarp, number);
+        if (lane == 0) {
+            memory.number[item] = number;
         }
     }
     __syncthreads();
@@ -184,31 +215,31 @@ __device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const 
             const int other = memory.placed[i];
             number += other != item && comes_before(found, other, item);
         }
-        memory.number[item] = static_cast<Small>(number <= budget ? number : kNone);
+        memory.number[item] = min(number, budget + 1);
     }
     __syncthreads();
 }
 
-// Makes the candidates that have a number nodes.
-__device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
-                                           int count) {
-    // Siblings lie side by side, and those that are left over come last.
+// Makes the candidates with numbers up to `budget` nodes. They are seen by all afterwards; any `again` goes to all.
+__device__ __forceinline__ bool make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
+                                           int count, int budget, bool again) {
 #pragma unroll 1
     for (int item = threadIdx.x; item < count; item += blockDim.x) {
         const int number = memory.number[item];
-        if (number != kNone) {
+        if (number <= budget) {
             const uint32_t place = found.place[item];
             const int parent = parent_of(place);
             const int parent_number = parent == kNone ? 0 : memory.number[parent];
-            const bool has_next = item + 1 < count && parent_of(found.place[item + 1]) == parent;
+            const int younger = found.younger_of(item, count);
+            const int next = younger == kNone ? budget + 1 : memory.number[younger];
             nodes.place[number] = pack(parent_number, rank_of(place), depth_of(place));
-            nodes.sibling[number] = has_next ? memory.number[item + 1] : static_cast<Small>(kNone);
+            nodes.sibling[number] = static_cast<Small>(next <= budget ? next : kNone);
             if (rank_of(place) == 0) {
                 nodes.child[parent_number] = static_cast<Small>(number);
             }
         }
     }
-    __syncthreads();
+    return __syncthreads_or(again);
 }
 
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
@@ -217,11 +248,16 @@ __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Te
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
     if (count <= kFewCandidates) {
-        number_by_pairs(memory, found, count, budget);
+        const bool tied = number_by_pairs(memory, found, count);
+        if (!make_nodes(memory, found, nodes, count, budget, tied)) {
+            return;
+        }
+        nodes.clear(budget + 1);
+        number_ties(memory, found, count);
     } else {
         number_by_bins(memory, team, found, count, budget, lowest);
     }
-    make_nodes(memory, found, nodes, count);
+    make_nodes(memory, found, nodes, count, budget, false);
 }
 
 }  // namespace ddtree

@@ -10,6 +10,9 @@ namespace ddtree {
 // Nodes, ranks and depths fit 16 bits: N <= 1025, K <= 1024, L <= 32.
 using Small = int16_t;
 
+constexpr int kHeads = 8;  // ranks of a row that are kept in double as well
+constexpr int kHeadStride = kHeads + 1;  // odd, so that lanes may look at one depth each
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kNoScore = -std::numeric_limits<double>::infinity();  // of what is no candidate
 constexpr double kAnyScore = -std::numeric_limits<double>::max();      // every candidate reaches it
@@ -23,12 +26,14 @@ struct Threshold {
 // Log-probs of one request. Depths count from 1.
 struct Rows {
     const float* logprob;
+    const double* heads;  // [L, kHeadStride]: the first ranks, kNoScore where there are fewer
     int depths;
     int candidates;  // ranks that can enter a tree
     int stride;
 
     __device__ const float* row(int depth) const { return logprob + (depth - 1) * stride; }
     __device__ double at(int depth, int rank) const { return row(depth)[rank]; }
+    __device__ const double* heads_of(int depth) const { return heads + (depth - 1) * kHeadStride; }
 };
 
 // Is `value` a log-prob that may follow `before` in its row? NaN fails the first test; -inf may stand at
@@ -38,13 +43,11 @@ __device__ __forceinline__ bool follows(float value, float before) {
 }
 
 // Shared by the threads of a block: are the L x K entries at `source` numbers <= 0, and is no row rising? Each
-// thread answers for its own. With kKeep, ranks below `kept` go to `copy`, rows of `kept` entries. `meanwhile`
-// runs once, while the first loads are under way. This is for rows of any width.
-template <bool kKeep, class Work>
-__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept,
-                                             const Work& meanwhile) {
+// thread answers for its own. With kKeep, ranks below `kept` go to `copy`, rows of `kept` entries. This is for
+// rows of any width.
+template <bool kKeep>
+__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept) {
     bool valid = true;
-    meanwhile();
 #pragma unroll 1
     for (int i = threadIdx.x; i < depths * width; i += blockDim.x) {
         const float value = source[i];
@@ -60,11 +63,11 @@ __device__ __forceinline__ bool load_entries(const float* source, int depths, in
 }
 
 // The same, four entries at a time and kInFlight such loads at once, for aligned rows of a multiple of four.
-template <bool kKeep, int kInFlight, class Work>
-__device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept,
-                                           const Work& meanwhile) {
+template <bool kKeep, int kInFlight>
+__device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept) {
     const int threads = static_cast<int>(blockDim.x);
     const int self = static_cast<int>(threadIdx.x);
+    const int lane = self % kWarp;
     const float4* quads = reinterpret_cast<const float4*>(source);
     const int count = depths * width / 4;
     const float rows_per_quad = 4.0f / static_cast<float>(width);
@@ -72,15 +75,12 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
 #pragma unroll 1
     for (int start = 0; start < count; start += kInFlight * threads) {
         float4 quad[kInFlight];
-        float before[kInFlight];
+        float before[kInFlight];  // the entry before the warp's first
 #pragma unroll
         for (int i = 0; i < kInFlight; ++i) {
             const int at = start + self + i * threads;
             quad[i] = at < count ? quads[at] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            before[i] = at < count ? source[max(4 * at - 1, 0)] : 0.0f;
-        }
-        if (start == 0) {
-            meanwhile();
+            before[i] = lane == 0 && at < count ? source[max(4 * at - 1, 0)] : 0.0f;
         }
 #pragma unroll
         for (int i = 0; i < kInFlight; ++i) {
@@ -89,7 +89,9 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
             const int depth = static_cast<int>((static_cast<float>(at) + 0.5f) * rows_per_quad);
             const int rank = 4 * at - depth * width;
             const float4 q = quad[i];
-            valid = valid && follows(q.x, rank == 0 ? 0.0f : before[i]) && follows(q.y, q.x) &&
+            const float above = __shfl_up_sync(kFullWarp, q.w, 1);
+            const float last = rank == 0 ? 0.0f : lane == 0 ? before[i] : above;
+            valid = valid && follows(q.x, last) && follows(q.y, q.x) &&
                     follows(q.z, q.y) && follows(q.w, q.z);
             if (kKeep && at < count && rank < kept) {
                 float* place = copy + depth * kept + rank;
@@ -107,15 +109,27 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
     return valid;
 }
 
-template <bool kKeep, class Work>
-__device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept,
-                                          const Work& meanwhile) {
+template <bool kKeep>
+__device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept) {
     if (width % 4 != 0 || reinterpret_cast<uint64_t>(source) % sizeof(float4) != 0) {
-        return load_entries<kKeep>(source, depths, width, copy, kept, meanwhile);
+        return load_entries<kKeep>(source, depths, width, copy, kept);
     }
     return depths * width <= 4 * static_cast<int>(blockDim.x)
-               ? load_quads<kKeep, 1>(source, depths, width, copy, kept, meanwhile)
-               : load_quads<kKeep, 4>(source, depths, width, copy, kept, meanwhile);
+               ? load_quads<kKeep, 1>(source, depths, width, copy, kept)
+               : load_quads<kKeep, 4>(source, depths, width, copy, kept);
+}
+
+// Copies the heads, and adds up in `ties` how many are equal to the rank before. For all warps but the first.
+__device__ __forceinline__ void fill_heads(const Rows& rows, double* heads, int32_t* ties) {
+    for (int i = threadIdx.x - kWarp; i < rows.depths * kHeads; i += blockDim.x - kWarp) {
+        const int rank = i % kHeads;
+        const float* row = rows.row(i / kHeads + 1);
+        const float value = rank < rows.candidates ? row[rank] : -kInfinity;
+        heads[i / kHeads * kHeadStride + rank] = value;
+        if (rank > 0 && value > -kInfinity && value == row[rank - 1]) {
+            atomicAdd(ties, 1);
+        }
+    }
 }
 
 }  // namespace ddtree

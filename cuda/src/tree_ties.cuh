@@ -106,7 +106,7 @@ __device__ void add_ties(const OrderMemory& order, const Team<false>& team, cons
         if (!root) {
             const int parent = parent_of(found.place[item]);
             if (item + 1 == count || parent_of(found.place[item + 1]) != parent) {
-                memory.last[parent == kNone ? 0 : order.number[parent]] = order.number[item];
+                memory.last[parent == kNone ? 0 : order.number[parent]] = static_cast<Small>(order.number[item]);
             }
         }
     }

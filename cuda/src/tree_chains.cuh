@@ -1,0 +1,173 @@
+// The candidates of tree_build that reach a threshold, chain by chain.
+//
+// Most ranks of a good path are 0. So a candidate is taken with those that add ranks 0 to it, its chain: 4 to 16
+// threads sum up one depth each, and count the children of their own that do not go on with rank 0. Those begin the
+// chains of the next round. There are as many rounds as a candidate has ranks that are not 0 (and some more for
+// chains that are longer, whose last begins a chain again). Candidates are stored as they come.
+#pragma once
+
+#include "tree_candidates.cuh"
+
+namespace ddtree {
+
+constexpr int kLongest = 16;  // threads per chain
+
+// Shared memory of the search.
+struct ChainMemory {
+    Small* start;     // [capacity + 1]: candidates that chains begin with, kNone for the root
+    int32_t* counts;  // [2]: candidates and chains so far
+
+    __device__ void begin(int chain, int candidate, int capacity) const {
+        if (chain <= capacity) {
+            start[chain] = static_cast<Small>(candidate);
+        }
+    }
+
+    // Before the barrier that precedes grow_chains.
+    __device__ void clear() const {
+        if (threadIdx.x == 0) {
+            start[0] = kNone;
+            counts[0] = 0;
+            counts[1] = 1;
+        }
+    }
+};
+
+// The candidates that a thread adds: children of one parent, but not that of rank 0.
+struct Branches {
+    int parent;
+    int depth;  // of the children
+    int place;  // where they go
+    int chain;  // where the chains that they begin go
+    int count;
+
+    __device__ void put(const ChainMemory& memory, const Candidates& found, int rank, double score,
+                        int capacity) const {
+        const int at = place + rank - 1;
+        if (at < capacity) {
+            found.put(at, score, parent, rank, depth);
+            found.younger[at] = static_cast<Small>(rank < count ? at + 1 : kNone);
+            memory.begin(chain + rank - 1, at, capacity);
+        }
+    }
+};
+
+// Puts those beyond the heads: a warp does one thread's after the other's.
+__device__ __forceinline__ void put_many(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                         unsigned lanes, const Branches& branches, double score, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll 1
+    for (unsigned left = lanes; left != 0; left &= left - 1) {
+        const int owner = __ffs(static_cast<int>(left)) - 1;
+        const double its_score = __shfl_sync(kFullWarp, score, owner);
+        const auto of_owner = [&](int value) { return __shfl_sync(kFullWarp, value, owner); };
+        const Branches its = {of_owner(branches.parent), of_owner(branches.depth), of_owner(branches.place),
+                              of_owner(branches.chain), of_owner(branches.count)};
+        const float* row = rows.row(its.depth);
+#pragma unroll 1
+        for (int rank = kHeads + lane; rank <= its.count; rank += kWarp) {
+            its.put(memory, found, rank, its_score + row[rank], capacity);
+        }
+    }
+}
+
+// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. Returns how many candidates
+// there are by now.
+__device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                         double least, int chunk, int chain, int end, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const int seat = lane & (chunk - 1);
+    const unsigned before = low_bits(lane);
+    const int from = chain < end ? memory.start[chain] : kNone;
+    const int begin = from == kNone ? 0 : depth_of(found.place[from]);
+    double score = from == kNone ? 0.0 : found.score[from];
+    const double* down = rows.heads_of(begin + 1);
+    const int steps = min(seat, rows.depths - begin);
+#pragma unroll
+    for (int i = 0; i < kLongest - 1; ++i) {
+        if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
+            if (i + 1 == chunk) {
+                break;
+            }
+        }
+        score += i < steps ? down[i * kHeadStride] : 0.0;
+    }
+    const int depth = begin + seat;
+    const bool exists = chain < end && steps == seat && score >= least;
+    const bool last = seat == chunk - 1;
+    const bool goes_on = exists && depth < rows.depths;
+    const unsigned fresh = __ballot_sync(kFullWarp, exists && seat > 0);
+    const unsigned handed = __ballot_sync(kFullWarp, goes_on && last);
+
+    const double* heads = rows.heads_of(min(depth + 1, rows.depths));
+    Brood brood;
+    brood.score = goes_on && !last ? score : kNoScore;
+    unsigned large = count_heads<1, 3>(heads, least, brood);
+    if (large != 0) {
+        large = count_heads<3, kHeads>(heads, least, brood);
+    }
+    if (large != 0) {
+        count_more(rows, least, large, depth + 1, brood);
+    }
+
+    const int nodes = __popc(fresh);
+    int base = 0;
+    if (lane < 2) {
+        base = atomicAdd(&memory.counts[lane], brood.all + __popc(lane == 0 ? fresh : handed));
+    }
+    const int node_base = __shfl_sync(kFullWarp, base, 0);
+    const int chain_base = __shfl_sync(kFullWarp, base, 1);
+    const int upto = node_base + __popc(fresh & before);  // where the next of rank 0 goes
+    const Branches branches = {seat == 0 ? from : upto, depth + 1, node_base + nodes + brood.place,
+                               chain_base + brood.place, brood.heads + brood.more};
+    if (fresh >> lane & 1 && upto < capacity) {
+        found.put(upto, score, seat == 1 ? from : upto - 1, 0, depth);
+        if (handed >> lane & 1) {
+            memory.begin(chain_base + brood.all + __popc(handed & before), upto, capacity);
+        }
+    }
+    const int heir = upto + (seat > 0);  // my child of rank 0
+    if (!last && fresh >> (lane + 1) & 1 && heir < capacity) {
+        found.younger[heir] = static_cast<Small>(branches.count > 0 ? branches.place : kNone);
+    }
+#pragma unroll 1
+    for (int rank = 1; rank <= brood.heads; ++rank) {
+        branches.put(memory, found, rank, score + heads[rank], capacity);
+    }
+    if (large != 0) {
+        put_many(memory, found, rows, large, branches, score, capacity);
+    }
+    return node_base + nodes + brood.all;
+}
+
+// Threads per chain where there are so many, as a power of two: few chains tend to be long, many to be short.
+__device__ __forceinline__ int chunk_for(int chains) {
+    const int threads = static_cast<int>(blockDim.x);
+    return chains * 16 <= threads ? 4 : chains * 8 <= 2 * threads ? 3 : 2;
+}
+
+// All candidates that score `least` or more. If there are more than `capacity` the answer is kOverflow, and
+// `capacity` of them are there. The first is the best. For the whole block, which sees the candidates. `memory`
+// is clear.
+__device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                           double least, int capacity) {
+    const int self = static_cast<int>(threadIdx.x);
+    int count = 0;
+#pragma unroll 1
+    for (int begin = 0, end = 1; begin < end && count <= capacity;) {
+        const int shift = chunk_for(end - begin);
+        const int warp = self / kWarp * kWarp >> shift;
+#pragma unroll 1
+        for (int first = begin; first + warp < end && count <= capacity; first += blockDim.x >> shift) {
+            count = grow_warp(memory, found, rows, least, 1 << shift, first + (self >> shift), end, capacity);
+        }
+        __syncthreads();
+        begin = end;
+        end = memory.counts[1];
+        count = memory.counts[0];
+        __syncthreads();
+    }
+    return count <= capacity ? count : kOverflow;
+}
+
+}  // namespace ddtree
