@@ -58,14 +58,18 @@ class Cut:
         self.plan.sharers(len(self.prefix), *self.common, request, ctypes.c_int64(tile), out)
         return out[0], out[1]
 
-    def units(self, request: int) -> tuple[int, int, int]:
-        """Tiles, prefix units, estimated tail units of a request."""
-        out = (ctypes.c_int64 * 6)()
-        self.plan.line_of_one(
-            ctypes.c_int64(self.prefix[request]), ctypes.c_int64(self.live[request]),
+    def units(self, request: int) -> tuple[int, int, int, int]:
+        """Rows of a tile, tiles, prefix units, estimated tail units of a request."""
+        out = (ctypes.c_int64 * 4)()
+        self.plan.units(
+            len(self.prefix), ctypes.c_int64(self.prefix[request]), ctypes.c_int64(self.live[request]),
             ctypes.c_int64(self.heads), self.rows, self.keys, self.workers, out,
         )  # fmt: skip
-        return out[0], out[1], out[2]
+        return out[0], out[1], out[2], out[3]
+
+    def most_units(self) -> int:
+        """Units of the worker that has most."""
+        return max(sum(p[3] - p[2] for p in self.pieces(worker)) for worker in range(self.workers))
 
 
 def random_cuts(plan: ctypes.CDLL, count: int, seed: int) -> list[Cut]:
@@ -99,9 +103,10 @@ def test_every_unit_is_done_once(plan: ctypes.CDLL, seed: int) -> None:
                 done[piece[0], piece[1]].append([worker, *piece[2:]])
         expected = set()
         for request in range(len(cut.prefix)):
-            tiles, prefix_units, tail_units = cut.units(request)
+            rows, tiles, prefix_units, tail_units = cut.units(request)
             live = max(cut.live[request], 0)
-            assert tiles == -(-live * cut.heads // cut.rows)
+            assert rows <= cut.rows and rows % 16 == 0
+            assert tiles == -(-live * cut.heads // rows)
             if tiles:
                 assert prefix_units == -(-cut.prefix[request] // cut.keys) and tail_units >= 1
             for tile in range(tiles):
@@ -125,10 +130,37 @@ def test_shares_are_even(plan: ctypes.CDLL) -> None:
     for rows_live, prefix in ((17, 32768), (65, 8192), (257, 8192), (1025, 1024)):
         for heads in (8, 16, 64):
             cut = Cut(plan, [prefix], [rows_live], heads, (64, 64), 132)
-            tiles, prefix_units, tail_units = cut.units(0)
+            _, tiles, prefix_units, tail_units = cut.units(0)
             mean = tiles * (prefix_units + tail_units + 2) / 132
-            most = max(sum(p[3] - p[2] for p in cut.pieces(worker)) for worker in range(132))
-            assert most <= mean * 1.07 + 2
+            assert cut.most_units() <= mean * 1.07 + 2
+
+
+@pytest.mark.parametrize(
+    ("heads", "nodes", "prefix", "rows"),
+    [
+        (8, 17, 1024, 32),  # 85 workers with a unit each, not 51
+        (16, 17, 1024, 48),  # 32 rows would leave two units to some
+        (8, 17, 8192, 48),  # as many tiles as with 64 rows, but no small one
+        (16, 65, 8192, 64),
+        (64, 257, 1024, 64),  # more tiles than workers
+        (8, 4, 8192, 32),  # one tile
+        (8, 1, 1024, 32),  # fewer rows than the smallest tile
+    ],
+)
+def test_tiles_have_fewer_rows_where_that_is_free(
+    plan: ctypes.CDLL, heads: int, nodes: int, prefix: int, rows: int
+) -> None:
+    """Short work takes small tiles, long work takes the largest; no worker has more units for it."""
+    cut = Cut(plan, [prefix], [nodes], heads, (64, 64), 132)
+    assert cut.units(0)[0] == rows
+    units, full_tiles = -(-prefix // 64) + 1, -(-heads * nodes // 64)
+    if full_tiles <= 132:
+        assert cut.most_units() <= -(-units // (132 // full_tiles))
+
+
+def test_requests_of_a_batch_have_full_tiles(plan: ctypes.CDLL) -> None:
+    """The line of many is drawn before anybody knows who has most to do."""
+    assert Cut(plan, [1024, 1024], [17, 17], 8, (64, 64), 132).units(0)[0] == 64
 
 
 def test_tiles_that_fill_the_workers_are_not_cut(plan: ctypes.CDLL) -> None:
@@ -160,8 +192,8 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
             64,
             132,
         )
-        cut = Cut(plan, [slots], [nodes], heads, (64, 64), 132)
-        tiles, prefix_units, tail_units = cut.units(0)
+        cut = Cut(plan, [slots], [nodes], heads, (32, 64), 132)  # the smallest tiles that there can be
+        _, tiles, prefix_units, tail_units = cut.units(0)
         assert most == min(132, tiles * (prefix_units + tail_units + 2))
 
 

@@ -61,18 +61,34 @@ cudaError_t launch(void (*kernel)(Params...), int blocks, int threads, int share
     return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
-// About two blocks for every multiprocessor, which is what fits at once.
+// About four blocks for every multiprocessor, if there is work for them.
 template <class Tile, class Team>
 cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, int processors, cudaStream_t stream) {
-    const int teams = kMergeWarps / Team::kWarps;  // of a block
     int pieces = 1;
-    while (pieces < Team::kChunks && row_blocks * pieces * 2 * 4 <= 9ll * processors * teams) {
+    while (pieces < Team::kChunks && row_blocks * pieces * 2 <= 4ll * processors * Team::kTeams) {
         pieces *= 2;
     }
-    const int64_t blocks = plan::smaller(plan::ceil_div(row_blocks * pieces, teams), 16ll * processors);
+    const int64_t blocks = plan::ceil_div(row_blocks * pieces, Team::kTeams);
     const bool overlaps = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
     return launch(merge_kernel<Tile, Team>, static_cast<int>(blocks), kMergeWarps * 32, 0, overlaps, stream,
                   problem, Team::kChunks / pieces);
+}
+
+// Few rows are cut into many parts, many rows into few or none.
+template <class Tile>
+cudaError_t launch_merge(const Problem& problem, cudaStream_t stream) {
+    const int processors = attribute(cudaDevAttrMultiProcessorCount);
+    const int64_t row_blocks = static_cast<int64_t>(problem.B) * blocks_of_request(problem.N, problem.Hq);
+    const int64_t parts = plan::ceil_div(problem.workers, plan::ceil_div(row_blocks * 16, Tile::kRows));
+    if (parts > TeamForSomeParts::kParts) {
+        return launch_merge<Tile, TeamForManyParts>(problem, row_blocks, processors, stream);
+    }
+    if (parts > TeamForFewParts::kParts) {
+        return launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, processors, stream);
+    }
+    return parts > TeamForTwoParts::kParts
+               ? launch_merge<Tile, TeamForFewParts>(problem, row_blocks, processors, stream)
+               : launch_merge<Tile, TeamForTwoParts>(problem, row_blocks, processors, stream);
 }
 
 template <class Tile>
@@ -116,16 +132,7 @@ int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int sh
     problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + line_bytes(args));
     cudaError_t error = launch(kernel, workers, kThreads, Tile::kBytes, false, stream, problem);
     if (error == cudaSuccess) {
-        // Few rows are cut into many parts, many rows into few or none.
-        const int processors = attribute(cudaDevAttrMultiProcessorCount);
-        const int64_t row_blocks = args.B * blocks_of_request<Tile>(args.N, args.Hq);
-        if (row_blocks * 4 <= processors) {
-            error = launch_merge<Tile, TeamForManyParts>(problem, row_blocks, processors, stream);
-        } else if (row_blocks <= processors) {
-            error = launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, processors, stream);
-        } else {
-            error = launch_merge<Tile, TeamForFewParts>(problem, row_blocks, processors, stream);
-        }
+        error = launch_merge<Tile>(problem, stream);
     }
     return launch_status(error);
 }

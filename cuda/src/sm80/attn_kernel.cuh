@@ -33,7 +33,8 @@ __device__ __forceinline__ void start_task(const Problem& problem, const Task& t
     state.pages.look_up(problem, task, memory, 0);
 #pragma unroll
     for (int unit = 0; unit < Tile::kAhead; ++unit) {
-        state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit)).copy_all();
+        state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit))
+            .template copy_planes<0, kPlanes>();
         ptx::commit_copies();
         state.pages.look_up(problem, task, memory, unit + 1);
     }

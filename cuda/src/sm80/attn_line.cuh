@@ -8,12 +8,16 @@ namespace mma {
 
 template <class Tile>
 __device__ __forceinline__ plan::Request work_of(const Problem& problem, int request) {
-    return plan::request(problem.prefix_len[request], min(problem.node_count[request], problem.N), problem.Hq,
-                         Tile::kRows, Tile::kKeys);
+    const int prefix = problem.prefix_len[request];
+    const int live = min(problem.node_count[request], problem.N);
+    return problem.B == 1
+               ? plan::lone_request(prefix, live, problem.Hq, Tile::kRows, Tile::kKeys, problem.workers)
+               : plan::request(prefix, live, problem.Hq, Tile::kRows, Tile::kKeys);
 }
 
 struct Cursor {
     plan::Line line;
+    plan::Request work;  // of `request`, if there is one
     int request;    // the one that `begin` stands in, or B
     int64_t start;  // its start
     int64_t begin;  // the worker's share
@@ -31,7 +35,8 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
     Cursor cursor;
     const int64_t worker = blockIdx.x;
     if (problem.B == 1) {
-        cursor.line = plan::line_of_one(work_of<Tile>(problem, 0), problem.workers);
+        cursor.work = work_of<Tile>(problem, 0);
+        cursor.line = plan::line_of_one(cursor.work, problem.workers);
         cursor.request = 0;
         cursor.start = 0;
     } else {
@@ -80,6 +85,9 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
         cursor.request = static_cast<int>(memory[kThreads]);
         cursor.start = memory[kThreads + 1];
         __syncthreads();
+        if (cursor.request < problem.B) {
+            cursor.work = work_of<Tile>(problem, cursor.request);
+        }
     }
     cursor.begin = worker * cursor.line.share;
     cursor.end = cursor.begin + cursor.line.share;
@@ -106,11 +114,13 @@ __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char
     Cursor cursor = find_share<Tile>(problem, reinterpret_cast<int64_t*>(memory));
     int64_t position = cursor.begin;
     while (position < cursor.end && cursor.request < problem.B) {
-        const plan::Request work = work_of<Tile>(problem, cursor.request);
+        const plan::Request work = cursor.work;
         const int64_t next_start = cursor.start + work.tiles * cursor.line.pitch(work);
         if (position >= next_start) {
             cursor.start = next_start;
-            ++cursor.request;
+            if (++cursor.request < problem.B) {
+                cursor.work = work_of<Tile>(problem, cursor.request);
+            }
             continue;
         }
         const plan::Piece piece = plan::piece_at(cursor.line, work, cursor.start, position, cursor.end);
@@ -122,8 +132,8 @@ __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char
         task.request = cursor.request;
         task.live = min(problem.node_count[cursor.request], problem.N);
         task.prefix = problem.prefix_len[cursor.request];
-        task.first_row = static_cast<int>(piece.tile) * Tile::kRows;
-        task.rows = min(task.live * problem.Hq - task.first_row, Tile::kRows);
+        task.first_row = static_cast<int>(piece.tile) * work.rows;
+        task.rows = min(task.live * problem.Hq - task.first_row, work.rows);
         task.first_unit = static_cast<int>(plan::smaller(piece.first, work.prefix_units));
         task.prefix_units = static_cast<int>(plan::smaller(piece.last, work.prefix_units)) - task.first_unit;
         task.first_tail = 0;
@@ -144,6 +154,9 @@ __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char
                                                             record_floats<Tile>();
         run(task, record);
         __syncthreads();  // shared memory serves the next piece
+        if (position < cursor.end) {
+            cursor.work = work_of<Tile>(problem, cursor.request);  // anew: no register held it meanwhile
+        }
     }
 }
 

@@ -66,7 +66,7 @@ __device__ __forceinline__ int slot_of(const Task& task, const unsigned char* me
 }
 
 // Copies one unit, 16 bytes at a time. A thread has column chunk threadIdx % 8 of every plane, of the rows
-// threadIdx / 8 and 32 further; copy(i) is one of them, the rope plane first.
+// threadIdx / 8 and 32 further; copy(i) is one of them, plane by plane.
 template <class Tile>
 struct Copier {
     const unsigned char* latent[Tile::kCopyRows];
@@ -80,14 +80,15 @@ struct Copier {
             return;
         }
         const int row = index % Tile::kCopyRows;
-        const int plane = (kValuePlanes + index / Tile::kCopyRows) % kPlanes;
+        const int plane = index / Tile::kCopyRows;
         const unsigned char* from = plane == kValuePlanes ? rope[row] : latent[row] + plane * kPlaneRow;
         ptx::copy_16(to + plane * Tile::kKeyPlaneBytes + row * 32 * kPlaneRow, from, bytes[row]);
     }
 
-    __device__ __forceinline__ void copy_all() const {
+    template <int kFirst, int kLast>
+    __device__ __forceinline__ void copy_planes() const {
 #pragma unroll
-        for (int i = 0; i < Tile::kSteps; ++i) {
+        for (int i = kFirst * Tile::kCopyRows; i < kLast * Tile::kCopyRows; ++i) {
             copy(i);
         }
     }

@@ -23,12 +23,18 @@ namespace plan {
 // What starting another tile costs a worker (its query is loaded, an output is written), in units.
 constexpr int kTileCost = 2;
 
+// A unit takes as long as loading and writing so many rows of a tile.
+constexpr int kUnitCost = 45;
+constexpr int kRowStep = 16;     // rows of a tile are a multiple of it
+constexpr int kFewestRows = 32;  // and no fewer than these, unless the tile has fewer
+
 DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step - 1) / step; }
 DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 DDTREE_PLAN int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // The work of one request.
 struct Request {
+    int rows;  // of a tile
     int64_t tiles;
     int64_t prefix_units;
     int64_t tail_units;  // an estimate: how many visible tail keys a tile has is known only to its worker
@@ -38,11 +44,30 @@ struct Request {
 
 DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys) {
     if (live <= 0) {
-        return {0, 0, 0};
+        return {rows, 0, 0, 0};
     }
     const int64_t nodes_of_tile = ceil_div(rows, heads);
-    return {ceil_div(live * heads, rows), ceil_div(prefix, keys),
+    return {rows, ceil_div(live * heads, rows), ceil_div(prefix, keys),
             smaller(ceil_div(live, keys), 1 + nodes_of_tile / 8)};
+}
+
+// A request that has all workers for itself: with fewer rows in a tile where that leaves nobody more units to do,
+// since what a worker loads and writes besides is in proportion to them.
+DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
+    Request best = request(prefix, live, heads, rows, keys);
+    int64_t least = 0;
+    for (int fewer = rows; fewer >= kFewestRows; fewer -= kRowStep) {
+        const Request other = request(prefix, live, heads, fewer, keys);
+        if (other.tiles == 0 || other.tiles > workers) {
+            break;
+        }
+        const int64_t cost = ceil_div(other.units(), workers / other.tiles) * kUnitCost + fewer;
+        if (fewer == rows || cost < least) {
+            least = cost;
+            best = other;
+        }
+    }
+    return best;
 }
 
 // The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without
@@ -125,7 +150,8 @@ DDTREE_PLAN int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
 // Workers that can possibly find work, for the sizes that the host knows.
 DDTREE_PLAN int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys,
                                int most) {
-    const Request largest = request(slots, nodes, heads, rows, keys);
+    const int fewest = rows < kFewestRows ? rows : kFewestRows;
+    const Request largest = request(slots, nodes, heads, fewest, keys);
     return static_cast<int>(smaller(batch * largest.tiles * (largest.units() + kTileCost), most));
 }
 

@@ -55,6 +55,9 @@ struct Role<HopperTile> {
 // Score steps behind the values of the unit before: they run while its last readers are waited for.
 constexpr int kScoresAhead = 12;
 
+// Planes of the first unit that its scores start with, while the others are on their way.
+constexpr int kPlanesAhead = 4;
+
 // Starts steps [kFirst, kLast) of the scores of a unit: 64 rows by this warpgroup's 32 keys. Between them go
 // the copies of a later unit, if there is one.
 template <int kFirst, int kLast, bool kCopies>
@@ -96,18 +99,20 @@ __device__ __forceinline__ void start_values(float (&output)[128], uint32_t weig
 
 // The weights of a unit are not final: raises the peaks, makes them anew, rescales what came before.
 __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair& rows,
-                                             Weights<HopperTile>& weights, float (&output)[128],
+                                             Weights<HopperTile>& weights, float (&output)[128], bool first,
                                              unsigned char* memory, const Role<HopperTile>& role) {
     using Tile = HopperTile;
     const float* factors = raise_peaks<Tile>(score, rows, weights, memory, role);
-    const float low = factors[role.kept_row + role.lane / 4];
-    const float high = factors[role.kept_row + role.lane / 4 + 8];
+    if (!first) {
+        const float low = factors[role.kept_row + role.lane / 4];
+        const float high = factors[role.kept_row + role.lane / 4 + 8];
 #pragma unroll
-    for (int i = 0; i < 128; i += 4) {
-        output[i] *= low;
-        output[i + 1] *= low;
-        output[i + 2] *= high;
-        output[i + 3] *= high;
+        for (int i = 0; i < 128; i += 4) {
+            output[i] *= low;
+            output[i + 1] *= low;
+            output[i + 2] *= high;
+            output[i + 3] *= high;
+        }
     }
     __syncthreads();  // the statistics lie where the weights go
     weights.store(memory, 0, role);
@@ -176,10 +181,13 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
 
     Pages<Tile> pages;
     pages.look_up(problem, task, memory, 0);
-    pages.copier(problem, task, 0, stage(0)).copy_all();
+    const Copier<Tile> first = pages.copier(problem, task, 0, stage(0));
+    first.copy_planes<0, kPlanesAhead>();
+    ptx::commit_copies();
+    first.copy_planes<kPlanesAhead, kPlanes>();
     ptx::commit_copies();
     pages.look_up(problem, task, memory, 1);
-    pages.copier(problem, task, 1, stage(1)).copy_all();
+    pages.copier(problem, task, 1, stage(1)).copy_planes<0, kPlanes>();
     ptx::commit_copies();
     pages.look_up(problem, task, memory, 2);
     if (threadIdx.x < Tile::kRows) {
@@ -205,12 +213,14 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
     }
     wgmma::complete(output);
     wgmma::complete(score);
+    ptx::wait_for_copies<2>();
+    wgmma::publish();
+    __syncthreads();
+    start_scores<0, kPlanesAhead * 4, false>(score, base, stage(0), role.group, nullptr);
     ptx::wait_for_copies<1>();
     wgmma::publish();
     __syncthreads();
-    if (units > 0) {
-        start_scores<0, kPlanes * 4, false>(score, base, stage(0), role.group, nullptr);
-    }
+    start_scores<kPlanesAhead * 4, kPlanes * 4, false>(score, base, stage(0), role.group, nullptr);
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
         const bool masked = is_masked<Tile>(task, unit);
@@ -239,7 +249,7 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
             redo = __syncthreads_or(weights.breaks_out);
         }
         if (redo) {
-            redo_weights(scaled, rows, weights, output, memory, role);
+            redo_weights(scaled, rows, weights, output, unit == 0, memory, role);
         }
         rows.total[0] += weights.sum[0];
         rows.total[1] += weights.sum[1];
