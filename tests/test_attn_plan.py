@@ -25,7 +25,8 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run([COMPILER, *flags, include, str(source), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
     library.page_of.restype = ctypes.c_int64
-    library.tail_unit.restype = ctypes.c_int64
+    for name in ("tail_unit", "sharers", "quotient"):
+        getattr(library, name).restype = ctypes.c_int64
     return library
 
 
@@ -52,11 +53,13 @@ class Cut:
         count = self.plan.walk(len(self.prefix), *self.common, ctypes.c_int64(worker), out)
         return [list(out[6 * i : 6 * i + 6]) for i in range(count)]
 
-    def sharers(self, request: int, tile: int) -> tuple[int, int]:
-        """First and last worker of a tile."""
-        out = (ctypes.c_int64 * 2)()
-        self.plan.sharers(len(self.prefix), *self.common, request, ctypes.c_int64(tile), out)
-        return out[0], out[1]
+    def sharers(self, request: int, tile: int, worker: int) -> int:
+        """How many workers share a tile, as the one that opens it says."""
+        return int(
+            self.plan.sharers(
+                len(self.prefix), *self.common, request, ctypes.c_int64(tile), ctypes.c_int64(worker)
+            )
+        )
 
     def units(self, request: int) -> tuple[int, int, int, int]:
         """Rows of a tile, tiles, prefix units, estimated tail units of a request."""
@@ -115,8 +118,8 @@ def test_every_unit_is_done_once(plan: ctypes.CDLL, seed: int) -> None:
                 assert parts[0][1] == 0 and parts[-1][2] == prefix_units + tail_units
                 assert all(a[2] == b[1] and a[0] + 1 == b[0] for a, b in pairwise(parts))
                 # The merge must find the same workers, and the slots that they wrote.
-                first, last = cut.sharers(request, tile)
-                assert (first, last) == (parts[0][0], parts[-1][0])
+                first, last = parts[0][0], parts[-1][0]
+                assert cut.sharers(request, tile, first) == last - first + 1
                 assert [part[3] for part in parts] == [int(first == last)] * len(parts)
                 if first < last:
                     assert [part[4] for part in parts] == [
@@ -195,6 +198,19 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
         cut = Cut(plan, [slots], [nodes], heads, (32, 64), 132)  # the smallest tiles that there can be
         _, tiles, prefix_units, tail_units = cut.units(0)
         assert most == min(132, tiles * (prefix_units + tail_units + 2))
+
+
+def test_quotients_are_exact(plan: ctypes.CDLL) -> None:
+    """By floats and by integers, around multiples and around the place where one gives way to the other."""
+    rng = np.random.default_rng(0)
+    numbers = [0, 1, 2, 3, 131, 132, 2**12, 2**23 - 2, 2**23 - 1, 2**23, 2**23 + 1, 2**31, 2**40 + 1]
+    pairs = [(a, b) for a in numbers for b in numbers if b > 0]
+    for _ in range(20000):
+        b = int(2 ** rng.uniform(0, 24))
+        times = int(2 ** rng.uniform(0, 24)) // b
+        pairs += [(max(times * b + d, 0), b) for d in (-1, 0, 1)]
+    for a, b in pairs:
+        assert plan.quotient(ctypes.c_int64(a), ctypes.c_int64(b)) == a // b
 
 
 def test_chunks_meet_no_bank_twice(plan: ctypes.CDLL) -> None:

@@ -62,9 +62,9 @@ int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, i
     return pieces;
 }
 
-// What the merge believes about a tile of request `index`: first and last worker.
-void sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
-             int index, int64_t tile, int64_t* out) {
+// What `worker`, which opens a tile of request `index`, tells the merge: how many share it.
+int64_t sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
+                int index, int64_t tile, int64_t worker) {
     int64_t total = 0;
     int64_t start = 0;
     for (int i = 0; i < count; ++i) {
@@ -73,10 +73,10 @@ void sharers(int count, const int64_t* prefix, const int64_t* live, int64_t head
     }
     const plan::Request request = work_of(count, prefix[index], live[index], heads, rows, keys, workers);
     const plan::Line line = count == 1 ? plan::line_of_one(request, workers) : plan::line_of_many(total, workers);
-    const plan::Sharers found = plan::sharers(line, request, start, tile);
-    out[0] = found.first;
-    out[1] = found.last;
+    return plan::sharers(line, request, start, tile, worker);
 }
+
+int64_t quotient(int64_t a, int64_t b) { return plan::quotient(a, b); }
 
 int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
     return plan::tail_unit(unit, estimated, actual);

@@ -30,7 +30,6 @@ template <class Tile>
 __device__ __forceinline__ void start_task(const Problem& problem, const Task& task, State<Tile>& state,
                                            unsigned char* memory, const Role<Tile>& role) {
     const uint32_t base = ptx::shared_address(memory);
-    state.pages.look_up(problem, task, memory, 0);
 #pragma unroll
     for (int unit = 0; unit < Tile::kAhead; ++unit) {
         state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit))
@@ -192,8 +191,9 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<Tile> role;
-    walk_share<Tile>(problem, memory, [&](const Task& task, float* record) {
+    walk_share<Tile>(problem, memory, [&](const Task& task, const Pages<Tile>& pages) {
         State<Tile> state;
+        state.pages = pages;
         start_task<Tile>(problem, task, state, memory, role);
         if constexpr (Tile::kPipelined) {
             run_pipeline<Tile>(problem, task, state, memory, role);
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
             run_units<Tile>(problem, task, state, memory, role);
         }
         ptx::wait_for_copies<0>();
-        write_output<Tile>(problem, task, state.output, state.rows, record, memory, role);
+        write_output<Tile>(problem, task, state.output, state.rows, memory, role);
     });
 }
 

@@ -20,13 +20,16 @@ struct Cursor {
     plan::Request work;  // of `request`, if there is one
     int request;    // the one that `begin` stands in, or B
     int64_t start;  // its start
-    int64_t begin;  // the worker's share
+    int64_t begin;  // what is left of the worker's share
     int64_t end;
 };
 
-// problem.line, for the merge of several requests: [0] share, [1] lead, [2] fixed pitch, [3 + b] start of
-// request b. Written by the first block.
-constexpr int kLineHeader = 3;
+// Where a block stands in its work, in shared memory while all registers hold sums.
+struct Place {
+    Cursor cursor;
+    Task task;
+};
+static_assert(sizeof(Place) <= kPlaceBytes, "");
 
 // Called by all threads of a block of kThreads; contains barriers when there is more than one request.
 // `memory` needs kThreads + 2 int64.
@@ -67,16 +70,13 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
         __syncthreads();
         int64_t start = through - own;
         const bool holds = start <= begin && begin < through;
-        if (holds || worker == 0) {
+        if (holds) {
 #pragma unroll 1
             for (int request = first; request < last; ++request) {
                 const int64_t next = start + plan::length(work_of<Tile>(problem, request));
                 if (start <= begin && begin < next) {
                     memory[kThreads] = request;
                     memory[kThreads + 1] = start;
-                }
-                if (worker == 0) {
-                    problem.line[kLineHeader + request] = start;
                 }
                 start = next;
             }
@@ -91,11 +91,6 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
     }
     cursor.begin = worker * cursor.line.share;
     cursor.end = cursor.begin + cursor.line.share;
-    if (problem.B > 1 && worker == 0 && threadIdx.x == 0) {
-        problem.line[0] = cursor.line.share;
-        problem.line[1] = cursor.line.lead;
-        problem.line[2] = cursor.line.fixed_pitch;
-    }
     return cursor;
 }
 
@@ -107,38 +102,65 @@ __host__ __device__ constexpr int64_t record_floats() {
     return Tile::kRows * (2 + kValueColumns);
 }
 
-// Calls run(task, record) for every piece of this block's share; record is null where the output is final.
-// The query of the task is on its way by then.
+// The task of a piece of the cursor's request.
+template <class Tile>
+__device__ __forceinline__ Task task_of(const Problem& problem, const Cursor& cursor, const plan::Piece& piece) {
+    const plan::Request& work = cursor.work;
+    Task task;
+    task.request = cursor.request;
+    task.live = min(problem.node_count[cursor.request], problem.N);
+    task.prefix = problem.prefix_len[cursor.request];
+    task.first_row = static_cast<int>(piece.tile) * work.rows;
+    task.rows = min(task.live * problem.Hq - task.first_row, work.rows);
+    task.first_unit = static_cast<int>(plan::smaller(piece.first, work.prefix_units));
+    task.prefix_units = static_cast<int>(plan::smaller(piece.last, work.prefix_units)) - task.first_unit;
+    task.first_tail = 0;
+    task.tail_units = 0;
+    task.tail_nodes = 0;
+    task.record = piece.whole ? nullptr
+                              : problem.partial + plan::slot(blockIdx.x, piece.opens) * record_floats<Tile>();
+    return task;
+}
+
+// Tells the merge who shares the tile of a piece that opens it.
+__device__ __forceinline__ void write_shares(const Problem& problem, const Cursor& cursor, const Task& task,
+                                             int64_t tile) {
+    const int block = threadIdx.x;
+    if (block * 16 < task.rows) {
+        const int64_t parts = plan::sharers(cursor.line, cursor.work, cursor.start, tile, blockIdx.x);
+        problem.shares[static_cast<int64_t>(task.request) * blocks_of_request(problem.N, problem.Hq) +
+                       task.first_row / 16 + block] = {static_cast<int32_t>(blockIdx.x),
+                                                       static_cast<int16_t>(parts),
+                                                       static_cast<int16_t>(block)};
+    }
+}
+
+// Calls run(task, pages) for every piece of this block's share. The task lies in shared memory, its query is on
+// its way, and the pages of its first unit are known.
 template <class Tile, class Run>
 __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char* memory, const Run& run) {
     Cursor cursor = find_share<Tile>(problem, reinterpret_cast<int64_t*>(memory));
-    int64_t position = cursor.begin;
-    while (position < cursor.end && cursor.request < problem.B) {
+    while (cursor.begin < cursor.end && cursor.request < problem.B) {
         const plan::Request work = cursor.work;
         const int64_t next_start = cursor.start + work.tiles * cursor.line.pitch(work);
-        if (position >= next_start) {
+        if (cursor.begin >= next_start) {
             cursor.start = next_start;
             if (++cursor.request < problem.B) {
                 cursor.work = work_of<Tile>(problem, cursor.request);
             }
             continue;
         }
-        const plan::Piece piece = plan::piece_at(cursor.line, work, cursor.start, position, cursor.end);
-        position = piece.next;
+        const plan::Piece piece =
+            plan::piece_at(cursor.line, work, cursor.start, cursor.begin, cursor.end);
+        cursor.begin = piece.next;
         if (piece.first >= piece.last) {
             continue;
         }
-        Task task;
-        task.request = cursor.request;
-        task.live = min(problem.node_count[cursor.request], problem.N);
-        task.prefix = problem.prefix_len[cursor.request];
-        task.first_row = static_cast<int>(piece.tile) * work.rows;
-        task.rows = min(task.live * problem.Hq - task.first_row, work.rows);
-        task.first_unit = static_cast<int>(plan::smaller(piece.first, work.prefix_units));
-        task.prefix_units = static_cast<int>(plan::smaller(piece.last, work.prefix_units)) - task.first_unit;
-        task.first_tail = 0;
-        task.tail_units = 0;
-        task.tail_nodes = 0;
+        Task task = task_of<Tile>(problem, cursor, piece);
+        Pages<Tile> pages;
+        if (task.prefix_units > 0) {
+            pages.look_up(problem, task, memory, 0);  // before the query, whose copies take a while
+        }
         copy_query<Tile>(problem, task, ptx::shared_address(memory));
         if (piece.last > work.prefix_units) {
             task.tail_nodes = list_tail<Tile>(problem, task, memory);
@@ -149,14 +171,20 @@ __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char
             task.tail_units =
                 static_cast<int>(plan::tail_unit(last, work.tail_units, actual)) - task.first_tail;
         }
-        float* record = piece.whole ? nullptr
-                                    : problem.partial + plan::slot(blockIdx.x, piece.opens) *
-                                                            record_floats<Tile>();
-        run(task, record);
-        __syncthreads();  // shared memory serves the next piece
-        if (position < cursor.end) {
-            cursor.work = work_of<Tile>(problem, cursor.request);  // anew: no register held it meanwhile
+        if (task.prefix_units == 0) {
+            pages.look_up(problem, task, memory, 0);
         }
+        if (piece.opens) {
+            write_shares(problem, cursor, task, piece.tile);
+        }
+        Place& place = *reinterpret_cast<Place*>(memory + Tile::kPlace);
+        if (threadIdx.x == 0) {
+            place = {cursor, task};
+        }
+        __syncthreads();
+        run(place.task, pages);
+        __syncthreads();  // shared memory serves the next piece
+        cursor = place.cursor;
     }
 }
 

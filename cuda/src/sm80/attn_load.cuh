@@ -8,6 +8,16 @@
 namespace ddtree {
 namespace mma {
 
+// Blocks of 16 rows of a request.
+__host__ __device__ inline int blocks_of_request(int N, int Hq) { return (N * Hq + 15) / 16; }
+
+// Who shares the tile of 16 rows: workers first, first + 1, .. Written for the merge by the first of them.
+struct Shares {
+    int32_t first;
+    int16_t parts;
+    int16_t block;  // of the tile's blocks of 16 rows
+};
+
 // What a kernel needs to know; pools as bytes.
 struct Problem {
     const uint16_t* q;
@@ -34,7 +44,7 @@ struct Problem {
     float scale_log2;  // scale * log2(e)
     int32_t workers;
     float* partial;      // [2 * workers] partial results, see attn_merge.cuh
-    int64_t* line;       // the line, for the merge
+    Shares* shares;      // [B, blocks_of_request]
 };
 
 // The part of a tile's work that this block does.
@@ -49,6 +59,7 @@ struct Task {
     int first_tail;    // unit of visible tail nodes
     int tail_units;
     int tail_nodes;    // visible tail nodes in the list
+    float* record;     // for its sums; null: the output is final
 };
 
 // The slot of row `row` of unit `unit` of the task; -1 if there is none.
@@ -160,7 +171,6 @@ template <class Tile>
 __device__ __forceinline__ int list_tail(const Problem& problem, const Task& task, unsigned char* memory) {
     uint32_t* seen = reinterpret_cast<uint32_t*>(memory + Tile::kExchange);
     uint16_t* list = reinterpret_cast<uint16_t*>(memory + Tile::kTail);
-    int* count = reinterpret_cast<int*>(memory + Tile::kTailCount);
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     const int words = (task.live + 31) / 32;
@@ -173,43 +183,41 @@ __device__ __forceinline__ int list_tail(const Problem& problem, const Task& tas
     }
     __syncthreads();
 #pragma unroll 1
-    for (int node = first_node + warp; node <= last_node; node += kWarps) {
-#pragma unroll 1
-        for (int word = lane; word < words; word += 32) {
-            const int left = task.live - word * 32;
-            const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
-            const uint32_t bits = mask[static_cast<int64_t>(node) * problem.W + word] & inside;
-            if (bits != 0) {
-                atomicOr(&seen[word], bits);
-            }
+    for (int i = threadIdx.x; i < (last_node - first_node + 1) * words; i += kThreads) {
+        const int node = i / words;
+        const int word = i - node * words;
+        const int left = task.live - word * 32;
+        const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
+        const uint32_t bits = mask[static_cast<int64_t>(first_node + node) * problem.W + word] & inside;
+        if (bits != 0) {
+            atomicOr(&seen[word], bits);
         }
     }
     __syncthreads();
-    if (warp == 0) {
-        int before = 0;
+    // Every warp counts all words; the nodes of a word are written by one of them.
+    int count = 0;
 #pragma unroll 1
-        for (int first = 0; first < words; first += 32) {
-            const int word = first + lane;
-            uint32_t bits = word < words ? seen[word] : 0;
-            int through = __popc(bits);
-            const int own = through;
-            for (int step = 1; step < 32; step *= 2) {
-                const int other = __shfl_up_sync(0xffffffffu, through, step);
-                through += lane >= step ? other : 0;
-            }
-            int index = before + through - own;
-#pragma unroll 1
-            for (; bits != 0; bits &= bits - 1) {
-                list[index++] = static_cast<uint16_t>(word * 32 + __ffs(static_cast<int>(bits)) - 1);
-            }
-            before += __shfl_sync(0xffffffffu, through, 31);
+    for (int first = 0; first < words; first += 32) {
+        const uint32_t own = first + lane < words ? seen[first + lane] : 0;
+        int through = __popc(own);
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            const int other = __shfl_up_sync(0xffffffffu, through, step);
+            through += lane >= step ? other : 0;
         }
-        if (lane == 0) {
-            *count = before;
+#pragma unroll
+        for (int word = warp; word < 32; word += kWarps) {
+            const uint32_t bits = __shfl_sync(0xffffffffu, own, word);
+            const int before = count + __shfl_sync(0xffffffffu, through, word) - __popc(bits);
+            if ((bits >> lane & 1u) != 0) {
+                list[before + __popc(bits & ((1u << lane) - 1u))] =
+                    static_cast<uint16_t>((first + word) * 32 + lane);
+            }
         }
+        count += __shfl_sync(0xffffffffu, through, 31);
     }
     __syncthreads();
-    return *count;
+    return count;
 }
 
 }  // namespace mma

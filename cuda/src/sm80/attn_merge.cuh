@@ -10,23 +10,23 @@
 namespace ddtree {
 namespace mma {
 
-constexpr int kMergeWarps = 8;  // of a block
 constexpr int kColumnGroups = kValueColumns / 8;
 
-template <int kWarps_, int kGroups_, int kBatch_>
+template <int kWarps_, int kGroups_, int kBatch_, int kTeams_, int kBlocks_>
 struct Team {
     static constexpr int kWarps = kWarps_;
     static constexpr int kGroups = kGroups_;  // column groups at a time
     static constexpr int kBatch = kBatch_;    // parts under way in a warp
-    static constexpr int kTeams = kMergeWarps / kWarps;  // of a block
+    static constexpr int kTeams = kTeams_;    // of a thread block
+    static constexpr int kBlocks = kBlocks_;  // thread blocks of a multiprocessor
+    static constexpr int kThreads = kTeams * kWarps * 32;
     static constexpr int kChunks = kColumnGroups / kGroups;
-    static constexpr int kParts = kWarps * kBatch;  // under way in a team
 };
 
-using TeamForManyParts = Team<8, 2, 6>;
-using TeamForSomeParts = Team<4, 2, 4>;
-using TeamForFewParts = Team<2, 2, 4>;
-using TeamForTwoParts = Team<1, 4, 2>;
+using TeamForManyParts = Team<4, 2, 11, 1, 3>;
+using TeamForSomeParts = Team<2, 2, 9, 2, 4>;
+using TeamForFewParts = Team<2, 4, 4, 2, 4>;
+using TeamForTwoParts = Team<1, 4, 2, 8, 2>;
 
 // What the warps of a team have found, row by row and lane by lane.
 template <class Team>
@@ -75,6 +75,8 @@ template <class Team>
 __device__ __forceinline__ void team_barrier() {
     if constexpr (Team::kWarps == 1) {
         __syncwarp();
+    } else if constexpr (Team::kTeams == 1) {
+        __syncthreads();
     } else {
         ptx::barrier(1 + threadIdx.x / (32 * Team::kWarps), 32 * Team::kWarps);
     }
@@ -118,7 +120,7 @@ __device__ __forceinline__ void merge_chunk(const Problem& problem, const Parts<
     Sum<Team::kGroups> sum;
     sum.clear();
 #pragma unroll 1
-    for (int part = warp; part < parts.count; part += Team::kParts) {
+    for (int part = warp; part < parts.count; part += Team::kWarps * Team::kBatch) {
         Batch<Team::kBatch, Team::kGroups> batch;
         batch.load(parts, part, Team::kWarps, chunk * Team::kGroups);
         batch.add_to(sum);
@@ -126,11 +128,11 @@ __device__ __forceinline__ void merge_chunk(const Problem& problem, const Parts<
     if constexpr (Team::kWarps == 1) {
         rows.write(problem, chunk * Team::kGroups, sum);
     } else {
-        static_assert(Team::kGroups <= Team::kWarps, "one warp writes one group");
         memory.put(warp, sum);
         team_barrier<Team>();
-        if (warp < Team::kGroups) {
-            rows.write(problem, chunk * Team::kGroups + warp, memory.collect(warp));
+#pragma unroll
+        for (int group = warp; group < Team::kGroups; group += Team::kWarps) {
+            rows.write(problem, chunk * Team::kGroups + group, memory.collect(group));
         }
         team_barrier<Team>();  // the next chunk uses the same memory
     }
@@ -151,45 +153,34 @@ __device__ __forceinline__ void write_nothing(const Problem& problem, const Rows
     }
 }
 
-// Blocks of 16 rows of a request.
-__host__ __device__ inline int blocks_of_request(int N, int Hq) { return (N * Hq + 15) / 16; }
-
 // Every team takes `chunks` chunks of a block of rows; kChunks is a multiple of that.
 template <class Tile, class Team>
-__global__ void __launch_bounds__(kMergeWarps * 32, 2)
+__global__ void __launch_bounds__(Team::kThreads, Team::kBlocks)
     merge_kernel(const __grid_constant__ Problem problem, const int chunks) {
     __shared__ TeamMemory<Team> memory[Team::kTeams];
     const int team = threadIdx.x / 32 / Team::kWarps;
+    const int item = blockIdx.x * Team::kTeams + team;
     const int pieces = Team::kChunks / chunks;
     const int row_blocks = blocks_of_request(problem.N, problem.Hq);
-    const int block = (blockIdx.x * Team::kTeams + team) / pieces;  // of all requests
-    const int first_chunk = (blockIdx.x * Team::kTeams + team) % pieces * chunks;
+    const int block = item / pieces;  // of all requests
+    const int first_chunk = item % pieces * chunks;
     const int request = block / row_blocks;
     if (request >= problem.B) {
         return;  // the whole team
     }
-    const int row = (block - request * row_blocks) * 16;  // of the request
-    const plan::Request work = work_of<Tile>(problem, request);
-    const int live = max(min(problem.node_count[request], problem.N), 0);
-    plan::Line line = plan::line_of_one(work, problem.workers);
-    int64_t start = 0;
-    ptx::wait_for_predecessor();
-    if (problem.B > 1) {
-        line = {problem.line[0], problem.line[1], problem.line[2]};
-        start = problem.line[kLineHeader + request];
-    }
     const int all_rows = problem.N * problem.Hq;
+    const int row = (block - request * row_blocks) * 16;  // of the request
+    const int live = max(min(problem.node_count[request], problem.N), 0);
     const Rows rows = {static_cast<int64_t>(request) * all_rows + row, live * problem.Hq - row};
+    ptx::wait_for_predecessor();
     if (first_chunk == 0) {
         write_nothing<Team>(problem, rows, all_rows - row);
     }
     if (rows.live <= 0) {
         return;
     }
-    const int tile = row / work.rows;
-    const plan::Sharers sharers = plan::sharers(line, work, start, tile);
-    if (sharers.last > sharers.first) {
-        const Parts<Tile> parts(problem, sharers, (row - tile * work.rows) / 16);
+    const Parts<Tile> parts(problem, problem.shares[block]);
+    if (parts.count > 1) {
 #pragma unroll 1
         for (int chunk = first_chunk; chunk < first_chunk + chunks; ++chunk) {
             merge_chunk<Tile, Team>(problem, parts, rows, chunk, memory[team]);

@@ -16,11 +16,11 @@ struct Parts {
 
     static constexpr int64_t kStep = 2 * record_floats<Tile>();  // from worker to worker
 
-    __device__ __forceinline__ Parts(const Problem& problem, const plan::Sharers& sharers, int block_of_tile) {
-        first_opened = problem.partial + plan::slot(sharers.first, true) * record_floats<Tile>();
-        others = problem.partial + plan::slot(sharers.first, false) * record_floats<Tile>();
-        count = static_cast<int>(sharers.last - sharers.first) + 1;
-        block = block_of_tile;
+    __device__ __forceinline__ Parts(const Problem& problem, const Shares& shares) {
+        first_opened = problem.partial + plan::slot(shares.first, true) * record_floats<Tile>();
+        others = problem.partial + plan::slot(shares.first, false) * record_floats<Tile>();
+        count = shares.parts;
+        block = shares.block;
     }
 
     __device__ __forceinline__ const float* record(int part) const {
@@ -108,26 +108,29 @@ struct Batch {
         }
     }
 
+    // Of the lane's row i.
+    __device__ __forceinline__ float peak(int part, int i) const {
+        return __shfl_sync(0xffffffffu, statistic[part], threadIdx.x % 32 / 4 + 8 * i);
+    }
+
+    __device__ __forceinline__ float total(int part, int i) const {
+        return __shfl_sync(0xffffffffu, statistic[part], 16 + threadIdx.x % 32 / 4 + 8 * i);
+    }
+
     __device__ __forceinline__ void add_to(Sum<kGroups>& sum) const {
-        const int row = threadIdx.x % 32 / 4;
-        float before[2];
-        float peak[kBatch][2];
+        const float before[2] = {sum.peak[0], sum.peak[1]};
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            before[i] = sum.peak[i];
-#pragma unroll
-            for (int part = 0; part < kBatch; ++part) {
-                peak[part][i] = __shfl_sync(0xffffffffu, statistic[part], row + 8 * i);
-                sum.peak[i] = fmaxf(sum.peak[i], peak[part][i]);
-            }
+        for (int part = 0; part < kBatch; ++part) {
+            sum.peak[0] = fmaxf(sum.peak[0], peak(part, 0));
+            sum.peak[1] = fmaxf(sum.peak[1], peak(part, 1));
         }
         sum.rescale(sum.factor(0, before[0]), sum.factor(1, before[1]));
 #pragma unroll
         for (int part = 0; part < kBatch; ++part) {
-            const float low = sum.factor(0, peak[part][0]);
-            const float high = sum.factor(1, peak[part][1]);
-            sum.total[0] += low * __shfl_sync(0xffffffffu, statistic[part], 16 + row);
-            sum.total[1] += high * __shfl_sync(0xffffffffu, statistic[part], 24 + row);
+            const float low = sum.factor(0, peak(part, 0));  // once more: it needs no register meanwhile
+            const float high = sum.factor(1, peak(part, 1));
+            sum.total[0] += low * total(part, 0);
+            sum.total[1] += high * total(part, 1);
             sum.add(low, high, value[part]);
         }
     }

@@ -29,6 +29,14 @@ constexpr int kRowStep = 16;     // rows of a tile are a multiple of it
 constexpr int kFewestRows = 32;  // and no fewer than these, unless the tile has fewer
 
 DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+// a / b for a >= 0, b > 0. Every block draws the line before it does anything else, and a division of 64-bit
+// integers takes a tenth of a microsecond. Below 2^23 the rounded quotient never reaches the next integer.
+DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
+    constexpr int64_t kExact = 1 << 23;
+    return a < kExact && b < kExact ? static_cast<int>(static_cast<float>(a) / static_cast<float>(b)) : a / b;
+}
+
 DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 DDTREE_PLAN int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -46,8 +54,8 @@ DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int row
     if (live <= 0) {
         return {rows, 0, 0, 0};
     }
-    const int64_t nodes_of_tile = ceil_div(rows, heads);
-    return {rows, ceil_div(live * heads, rows), ceil_div(prefix, keys),
+    const int64_t nodes_of_tile = quotient(rows + heads - 1, heads);
+    return {rows, quotient(live * heads + rows - 1, rows), ceil_div(prefix, keys),
             smaller(ceil_div(live, keys), 1 + nodes_of_tile / 8)};
 }
 
@@ -61,7 +69,8 @@ DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, in
         if (other.tiles == 0 || other.tiles > workers) {
             break;
         }
-        const int64_t cost = ceil_div(other.units(), workers / other.tiles) * kUnitCost + fewer;
+        const int64_t splits = quotient(workers, other.tiles);
+        const int64_t cost = quotient(other.units() + splits - 1, splits) * kUnitCost + fewer;
         if (fewer == rows || cost < least) {
             least = cost;
             best = other;
@@ -86,7 +95,7 @@ struct Line {
 DDTREE_PLAN int64_t length(const Request& request) { return request.tiles * (kTileCost + request.units()); }
 
 DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
-    return {larger(ceil_div(total, workers), 1), kTileCost, 0};
+    return {larger(quotient(total + workers - 1, workers), 1), kTileCost, 0};
 }
 
 // One request. Shares are aligned with tiles where that costs next to nothing: workers of different tiles then
@@ -97,11 +106,11 @@ DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
         return even;
     }
     if (request.tiles > workers) {
-        const int64_t whole = ceil_div(request.tiles, workers) * even.pitch(request);
+        const int64_t whole = quotient(request.tiles + workers - 1, workers) * even.pitch(request);
         return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0};
     }
-    const int64_t splits = workers / request.tiles;
-    const int64_t share = ceil_div(request.units(), splits);
+    const int64_t splits = quotient(workers, request.tiles);
+    const int64_t share = quotient(request.units() + splits - 1, splits);
     return share * 32 > even.share * 33 ? even : Line{share, 0, splits * share};
 }
 
@@ -119,22 +128,17 @@ struct Piece {
 DDTREE_PLAN Piece piece_at(const Line& line, const Request& request, int64_t start, int64_t position,
                            int64_t end) {
     const int64_t pitch = line.pitch(request);
-    const int64_t tile = (position - start) / pitch;
+    const int64_t tile = quotient(position - start, pitch);
     const int64_t origin = start + tile * pitch + line.lead;
     const int64_t first = larger(position - origin, 0);
     const int64_t last = smaller(end - origin, request.units());
     return {tile, first, last, first == 0 && last == request.units(), first == 0, start + (tile + 1) * pitch};
 }
 
-// The workers that share a tile: [first, last].
-struct Sharers {
-    int64_t first;
-    int64_t last;
-};
-
-DDTREE_PLAN Sharers sharers(const Line& line, const Request& request, int64_t start, int64_t tile) {
-    const int64_t origin = start + tile * line.pitch(request) + line.lead;
-    return {origin / line.share, (origin + request.units() - 1) / line.share};
+// How many workers share a tile that `worker` opens; each has the units after those of the one before.
+DDTREE_PLAN int64_t sharers(const Line& line, const Request& request, int64_t start, int64_t tile, int64_t worker) {
+    const int64_t end = start + tile * line.pitch(request) + line.lead + request.units();
+    return quotient(end - 1, line.share) - worker + 1;
 }
 
 // A worker has at most two pieces that are not whole: the rest of a tile that an earlier worker opened, and

@@ -34,10 +34,10 @@ struct HopperTile {
     static constexpr int kWeights = kStages + kStageCount * kStageBytes;
     static constexpr int kExchange = kWeights;  // statistics, while no weights are in it
     static constexpr int kPeaks = kWeights + kQueryPlaneBytes;
-    static constexpr int kVisible = kPeaks + kRows * 4;
+    static constexpr int kPlace = kPeaks + kRows * 4;
+    static constexpr int kVisible = kPlace + kPlaceBytes;
     static constexpr int kTail = kVisible + (kRows + 1) * kMaskWords * 4;
-    static constexpr int kTailCount = kTail + (kMostTailNodes + 1) * 2;
-    static constexpr int kBytes = kTailCount + 16;
+    static constexpr int kBytes = kTail + (kMostTailNodes + 1) * 2;
     static_assert(kBytes <= 227 * 1024 && kWeights % 1024 == 0 && kStages % 1024 == 0, "");
 };
 
@@ -122,7 +122,7 @@ __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair
 
 // Like write_output() of sm80/attn_values.cuh, for this kernel's layout.
 __device__ __forceinline__ void write_tile(const Problem& problem, const Task& task, const float (&output)[128],
-                                           const RowPair& rows, float* record, unsigned char* memory,
+                                           const RowPair& rows, unsigned char* memory,
                                            const Role<HopperTile>& role) {
     using Tile = HopperTile;
     float* shared_total = reinterpret_cast<float*>(memory + Tile::kExchange);
@@ -142,14 +142,14 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
     for (int i = 0; i < 2; ++i) {
         total[i] = shared_total[row + 8 * i] + shared_total[Tile::kRows + row + 8 * i];
         if (role.group == 0 && role.lane % 4 == 0) {
-            write_statistics<Tile>(problem, task, row + 8 * i, rows.peak[i], total[i], record);
+            write_statistics<Tile>(problem, task, row + 8 * i, rows.peak[i], total[i]);
         }
     }
-    if (record != nullptr) {
+    if (task.record != nullptr) {
         if (role.kept_row >= task.rows) {
             return;  // a warp without live rows
         }
-        float4* to = reinterpret_cast<float4*>(record + 2 * Tile::kRows) + threadIdx.x;
+        float4* to = reinterpret_cast<float4*>(task.record + 2 * Tile::kRows) + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
             to[i * kThreads] =
@@ -172,15 +172,13 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
     write_rows(problem, task, staged);
 }
 
-__device__ __forceinline__ void run_hopper_task(const Problem& problem, const Task& task, float* record,
+__device__ __forceinline__ void run_hopper_task(const Problem& problem, const Task& task, Pages<HopperTile>& pages,
                                                 unsigned char* memory, const Role<HopperTile>& role) {
     using Tile = HopperTile;
     const uint32_t base = ptx::shared_address(memory);
     const auto stage = [&](int unit) { return base + Tile::kStages + unit % 2 * Tile::kStageBytes; };
     const int units = task.prefix_units + task.tail_units;
 
-    Pages<Tile> pages;
-    pages.look_up(problem, task, memory, 0);
     const Copier<Tile> first = pages.copier(problem, task, 0, stage(0));
     first.copy_planes<0, kPlanesAhead>();
     ptx::commit_copies();
@@ -271,15 +269,16 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
     wgmma::complete(output);
     ptx::wait_for_copies<0>();
     __syncthreads();  // the last weights and values have been read
-    write_tile(problem, task, output, rows, record, memory, role);
+    write_tile(problem, task, output, rows, memory, role);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) hopper_kernel(const __grid_constant__ Problem problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<HopperTile> role;
-    walk_share<HopperTile>(problem, memory, [&](const Task& task, float* record) {
-        run_hopper_task(problem, task, record, memory, role);
+    walk_share<HopperTile>(problem, memory, [&](const Task& shared, Pages<HopperTile>& pages) {
+        const Task task = shared;
+        run_hopper_task(problem, task, pages, memory, role);
     });
 }
 
