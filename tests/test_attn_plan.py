@@ -238,7 +238,10 @@ def test_fragments_fill_a_record(plan: ctypes.CDLL, name: str, rows: int) -> Non
 
 
 def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
-    """Thread t writes its i-th fragment to 256 i + t: the rows and columns are those of the accumulators."""
+    """The rows and columns are those of the accumulators of thread t, whose i-th fragment is written.
+
+    mma.sync: to 256 i + t; wgmma: to 32 i + lane of the warp's 1,024.
+    """
     for thread in range(256):
         warp, lane = thread // 32, thread % 32
         for i in range(32):
@@ -247,7 +250,7 @@ def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
             assert plan.mma_fragment(block, column // 8) + lane == 256 * i + thread
             # wgmma: warp w of a warpgroup has rows 16 w .., the group columns 256 g ..
             block, column = warp % 4, warp // 4 * 256 + i * 8
-            assert plan.wgmma_fragment(block, column // 8) + lane == 256 * i + thread
+            assert plan.wgmma_fragment(block, column // 8) + lane == 1024 * warp + 32 * i + lane
 
 
 def test_pages_are_found_without_division(plan: ctypes.CDLL) -> None:

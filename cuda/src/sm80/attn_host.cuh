@@ -89,7 +89,7 @@ cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_
     if (parts > 8) {
         return launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, stream);
     }
-    return parts > 2 ? launch_merge<Tile, TeamForFewParts>(problem, row_blocks, stream)
+    return parts > 4 ? launch_merge<Tile, TeamForFewParts>(problem, row_blocks, stream)
                      : launch_merge<Tile, TeamForTwoParts>(problem, row_blocks, stream);
 }
 

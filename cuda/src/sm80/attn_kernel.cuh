@@ -191,7 +191,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<Tile> role;
-    walk_share<Tile>(problem, memory, [&](const Task& task, const Pages<Tile>& pages) {
+    walk_share<Tile>(problem, memory, [&](const Task&, const Task& task, const Pages<Tile>& pages) {
+        __syncthreads();
         State<Tile> state;
         state.pages = pages;
         start_task<Tile>(problem, task, state, memory, role);

@@ -95,8 +95,7 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
 }
 
 // A partial result: peaks and totals of the rows, then their float sums, as fragments of four: rows r and
-// r + 8, columns c and c + 1, in the order in which threads hold them: fragment i of thread t at i * kThreads
-// + t, so that a warp writes 512 bytes at once.
+// r + 8, columns c and c + 1, in the order in which threads hold them (attn_layout.h).
 template <class Tile>
 __host__ __device__ constexpr int64_t record_floats() {
     return Tile::kRows * (2 + kValueColumns);
@@ -125,8 +124,8 @@ __device__ __forceinline__ Task task_of(const Problem& problem, const Cursor& cu
 // Tells the merge who shares the tile of a piece that opens it.
 __device__ __forceinline__ void write_shares(const Problem& problem, const Cursor& cursor, const Task& task,
                                              int64_t tile) {
-    const int block = threadIdx.x;
-    if (block * 16 < task.rows) {
+    const int block = static_cast<int>(threadIdx.x) - 32;  // the first warp writes the place
+    if (block >= 0 && block * 16 < task.rows) {
         const int64_t parts = plan::sharers(cursor.line, cursor.work, cursor.start, tile, blockIdx.x);
         problem.shares[static_cast<int64_t>(task.request) * blocks_of_request(problem.N, problem.Hq) +
                        task.first_row / 16 + block] = {static_cast<int32_t>(blockIdx.x),
@@ -135,8 +134,8 @@ __device__ __forceinline__ void write_shares(const Problem& problem, const Curso
     }
 }
 
-// Calls run(task, pages) for every piece of this block's share. The task lies in shared memory, its query is on
-// its way, and the pages of its first unit are known.
+// Calls run(task, shared_task, pages) for every piece of this block's share. The query is on its way, and the
+// pages of the first unit are known. The task lies in shared memory too, past the next barrier.
 template <class Tile, class Run>
 __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char* memory, const Run& run) {
     Cursor cursor = find_share<Tile>(problem, reinterpret_cast<int64_t*>(memory));
@@ -181,8 +180,7 @@ __device__ __forceinline__ void walk_share(const Problem& problem, unsigned char
         if (threadIdx.x == 0) {
             place = {cursor, task};
         }
-        __syncthreads();
-        run(place.task, pages);
+        run(task, place.task, pages);
         __syncthreads();  // shared memory serves the next piece
         cursor = place.cursor;
     }

@@ -166,10 +166,12 @@ __device__ __forceinline__ void copy_query(const Problem& problem, const Task& t
 }
 
 // The nodes of the request whose tail rows some row of the tile sees, in rising order, to Tile::kTail.
-// Returns their number. Called by all threads; contains barriers. Nothing else is in the exchange area.
+// Returns their number. Called by all threads; ends with a barrier.
+//
+// Every warp looks at all mask words of the tile's nodes, four words of eight nodes at a time, so that nobody
+// waits for anybody; the nodes of a word are listed by one warp.
 template <class Tile>
 __device__ __forceinline__ int list_tail(const Problem& problem, const Task& task, unsigned char* memory) {
-    uint32_t* seen = reinterpret_cast<uint32_t*>(memory + Tile::kExchange);
     uint16_t* list = reinterpret_cast<uint16_t*>(memory + Tile::kTail);
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
@@ -177,44 +179,29 @@ __device__ __forceinline__ int list_tail(const Problem& problem, const Task& tas
     const int first_node = task.first_row / problem.Hq;
     const int last_node = (task.first_row + task.rows - 1) / problem.Hq;
     const uint32_t* mask = problem.tree_mask + static_cast<int64_t>(task.request) * problem.N * problem.W;
-#pragma unroll 1
-    for (int word = threadIdx.x; word < words; word += kThreads) {
-        seen[word] = 0;
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (int i = threadIdx.x; i < (last_node - first_node + 1) * words; i += kThreads) {
-        const int node = i / words;
-        const int word = i - node * words;
-        const int left = task.live - word * 32;
-        const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
-        const uint32_t bits = mask[static_cast<int64_t>(first_node + node) * problem.W + word] & inside;
-        if (bits != 0) {
-            atomicOr(&seen[word], bits);
-        }
-    }
-    __syncthreads();
-    // Every warp counts all words; the nodes of a word are written by one of them.
     int count = 0;
 #pragma unroll 1
-    for (int first = 0; first < words; first += 32) {
-        const uint32_t own = first + lane < words ? seen[first + lane] : 0;
-        int through = __popc(own);
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            const int other = __shfl_up_sync(0xffffffffu, through, step);
-            through += lane >= step ? other : 0;
+    for (int first = 0; first < words; first += 4) {
+        const int own_word = first + lane % 4;
+        uint32_t seen = 0;
+        for (int node = first_node + lane / 4; own_word < words && node <= last_node; node += 8) {
+            seen |= mask[static_cast<int64_t>(node) * problem.W + own_word];
         }
 #pragma unroll
-        for (int word = warp; word < 32; word += kWarps) {
-            const uint32_t bits = __shfl_sync(0xffffffffu, own, word);
-            const int before = count + __shfl_sync(0xffffffffu, through, word) - __popc(bits);
-            if ((bits >> lane & 1u) != 0) {
-                list[before + __popc(bits & ((1u << lane) - 1u))] =
-                    static_cast<uint16_t>((first + word) * 32 + lane);
+        for (int step = 4; step < 32; step *= 2) {
+            seen |= __shfl_xor_sync(0xffffffffu, seen, step);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int word = first + i;
+            const int left = task.live - word * 32;
+            const uint32_t inside = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;
+            const uint32_t bits = __shfl_sync(0xffffffffu, seen, i) & inside;
+            if (word % kWarps == warp && (bits >> lane & 1u) != 0) {
+                list[count + __popc(bits & ((1u << lane) - 1u))] = static_cast<uint16_t>(word * 32 + lane);
             }
+            count += __popc(bits);
         }
-        count += __shfl_sync(0xffffffffu, through, 31);
     }
     __syncthreads();
     return count;

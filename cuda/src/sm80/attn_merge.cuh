@@ -25,7 +25,7 @@ struct Team {
 
 using TeamForManyParts = Team<4, 2, 11, 1, 3>;
 using TeamForSomeParts = Team<2, 2, 9, 2, 4>;
-using TeamForFewParts = Team<2, 4, 4, 2, 4>;
+using TeamForFewParts = Team<1, 4, 4, 4, 3>;
 using TeamForTwoParts = Team<1, 4, 2, 8, 2>;
 
 // What the warps of a team have found, row by row and lane by lane.

@@ -9,22 +9,16 @@ namespace mma {
 // The parts of a tile, as a lane sees them: rows lane / 4 and 8 further of a block of 16 rows.
 template <class Tile>
 struct Parts {
-    const float* first_opened;  // record of the first part
-    const float* others;        // where that of part 0 would be if it were like the others
+    const float* partial;
+    int first;  // worker
     int count;
     int block;
 
-    static constexpr int64_t kStep = 2 * record_floats<Tile>();  // from worker to worker
-
-    __device__ __forceinline__ Parts(const Problem& problem, const Shares& shares) {
-        first_opened = problem.partial + plan::slot(shares.first, true) * record_floats<Tile>();
-        others = problem.partial + plan::slot(shares.first, false) * record_floats<Tile>();
-        count = shares.parts;
-        block = shares.block;
-    }
+    __device__ __forceinline__ Parts(const Problem& problem, const Shares& shares)
+        : partial(problem.partial), first(shares.first), count(shares.parts), block(shares.block) {}
 
     __device__ __forceinline__ const float* record(int part) const {
-        return part == 0 ? first_opened : others + part * kStep;
+        return partial + plan::slot(first + part, part == 0) * record_floats<Tile>();
     }
 
     template <int kGroups>

@@ -23,8 +23,6 @@ namespace plan {
 // What starting another tile costs a worker (its query is loaded, an output is written), in units.
 constexpr int kTileCost = 2;
 
-// A unit takes as long as loading and writing so many rows of a tile.
-constexpr int kUnitCost = 45;
 constexpr int kRowStep = 16;     // rows of a tile are a multiple of it
 constexpr int kFewestRows = 32;  // and no fewer than these, unless the tile has fewer
 
@@ -34,7 +32,10 @@ DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step
 // integers takes a tenth of a microsecond. Below 2^23 the rounded quotient never reaches the next integer.
 DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
     constexpr int64_t kExact = 1 << 23;
-    return a < kExact && b < kExact ? static_cast<int>(static_cast<float>(a) / static_cast<float>(b)) : a / b;
+    if (a < kExact && b < kExact) {
+        return static_cast<int>(static_cast<float>(static_cast<int>(a)) / static_cast<float>(static_cast<int>(b)));
+    }
+    return a / b;
 }
 
 DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -54,29 +55,25 @@ DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int row
     if (live <= 0) {
         return {rows, 0, 0, 0};
     }
-    const int64_t nodes_of_tile = quotient(rows + heads - 1, heads);
-    return {rows, quotient(live * heads + rows - 1, rows), ceil_div(prefix, keys),
-            smaller(ceil_div(live, keys), 1 + nodes_of_tile / 8)};
+    // A tile of many nodes sees more of the tail.
+    const int64_t most_tail = live <= keys ? 1 : 1 + quotient(rows + heads - 1, heads) / 8;
+    return {rows, ceil_div(live * heads, rows), ceil_div(prefix, keys), smaller(ceil_div(live, keys), most_tail)};
 }
 
-// A request that has all workers for itself: with fewer rows in a tile where that leaves nobody more units to do,
-// since what a worker loads and writes besides is in proportion to them.
+// A request that has all workers for itself: with the fewest rows in a tile that leave nobody more units to do.
+// What a worker loads and writes besides is in proportion to them.
 DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
-    Request best = request(prefix, live, heads, rows, keys);
-    int64_t least = 0;
-    for (int fewer = rows; fewer >= kFewestRows; fewer -= kRowStep) {
-        const Request other = request(prefix, live, heads, fewer, keys);
-        if (other.tiles == 0 || other.tiles > workers) {
-            break;
-        }
-        const int64_t splits = quotient(workers, other.tiles);
-        const int64_t cost = quotient(other.units() + splits - 1, splits) * kUnitCost + fewer;
-        if (fewer == rows || cost < least) {
-            least = cost;
-            best = other;
-        }
+    Request work = request(prefix, live, heads, rows, keys);
+    if (rows <= kFewestRows || work.tiles == 0 || work.tiles > workers) {
+        return work;
     }
-    return best;
+    const int64_t most_splits = quotient(workers, work.tiles);
+    const int64_t share = quotient(work.units() + most_splits - 1, most_splits);
+    const int64_t tiles = quotient(workers, quotient(work.units() + share - 1, share));
+    const int64_t steps = quotient(ceil_div(live * heads, kRowStep) + tiles - 1, tiles);
+    work.rows = static_cast<int>(larger(steps * kRowStep, kFewestRows));
+    work.tiles = quotient(live * heads + work.rows - 1, work.rows);
+    return work;
 }
 
 // The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without

@@ -8,6 +8,7 @@
 #include "sm80/attn_line.cuh"
 #include "sm80/attn_merge.cuh"
 #include "sm80/attn_softmax.cuh"
+#include "sm90/bulk.cuh"
 #include "sm90/wgmma.cuh"
 
 namespace ddtree {
@@ -120,6 +121,32 @@ __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair
     __syncthreads();
 }
 
+// A warp's sums, to their place in the record: through the stages, so that the copies run while it writes on.
+__device__ __forceinline__ void write_record(const Task& task, const float (&output)[128], unsigned char* memory,
+                                             const Role<HopperTile>& role) {
+    constexpr int kBatch = 8;  // fragments of a thread
+    constexpr int kBytes = kBatch * 32 * sizeof(float4);
+    const int first = threadIdx.x / 32 * 32 * 32;  // fragment
+    float4* staged = reinterpret_cast<float4*>(memory + HopperTile::kStages) + first;
+    float4* to = reinterpret_cast<float4*>(task.record + 2 * HopperTile::kRows) + first;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+        staged[i * 32 + role.lane] =
+            make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
+        if (i % kBatch == kBatch - 1) {
+            wgmma::publish();
+            __syncwarp();
+            if (role.lane == 0) {
+                const int begin = (i - kBatch + 1) * 32;
+                bulk::store(to + begin, ptx::shared_address(staged + begin), kBytes);
+            }
+        }
+    }
+    if (role.lane == 0) {
+        bulk::wait_until_read();
+    }
+}
+
 // Like write_output() of sm80/attn_values.cuh, for this kernel's layout.
 __device__ __forceinline__ void write_tile(const Problem& problem, const Task& task, const float (&output)[128],
                                            const RowPair& rows, unsigned char* memory,
@@ -146,14 +173,8 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
         }
     }
     if (task.record != nullptr) {
-        if (role.kept_row >= task.rows) {
-            return;  // a warp without live rows
-        }
-        float4* to = reinterpret_cast<float4*>(task.record + 2 * Tile::kRows) + threadIdx.x;
-#pragma unroll
-        for (int i = 0; i < 32; ++i) {
-            to[i * kThreads] =
-                make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
+        if (role.kept_row < task.rows) {  // else a warp without live rows
+            write_record(task, output, memory, role);
         }
         return;
     }
@@ -276,8 +297,7 @@ __global__ void __launch_bounds__(kThreads, 1) hopper_kernel(const __grid_consta
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<HopperTile> role;
-    walk_share<HopperTile>(problem, memory, [&](const Task& shared, Pages<HopperTile>& pages) {
-        const Task task = shared;
+    walk_share<HopperTile>(problem, memory, [&](const Task& task, const Task&, Pages<HopperTile>& pages) {
         run_hopper_task(problem, task, pages, memory, role);
     });
 }
