@@ -24,6 +24,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     include = f"-I{REPO / 'cuda' / 'src' / 'sm80'}"
     subprocess.run([COMPILER, *flags, include, str(source), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
+    library.prefers_small_tiles.restype = ctypes.c_bool
     library.page_of.restype = ctypes.c_int64
     for name in ("tail_unit", "sharers", "quotient"):
         getattr(library, name).restype = ctypes.c_int64
@@ -198,6 +199,27 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
         cut = Cut(plan, [slots], [nodes], heads, (32, 64), 132)  # the smallest tiles that there can be
         _, tiles, prefix_units, tail_units = cut.units(0)
         assert most == min(132, tiles * (prefix_units + tail_units + 2))
+
+
+@pytest.mark.parametrize(
+    ("batch", "nodes", "heads", "slots", "small"),
+    [
+        (1, 17, 8, 22 * 64, True),  # 3 tiles of 22 units: half of 132
+        (1, 17, 8, 22 * 64 + 1, False),
+        (1, 16, 8, 33 * 64, True),  # 2 tiles
+        (1, 16, 8, 33 * 64 + 1, False),
+        (1, 24, 8, 33 * 64, False),  # 3 tiles
+        (6, 8, 8, 11 * 64, True),
+        (7, 8, 8, 10 * 64, False),
+        (1, 1, 1, 1, True),
+    ],
+)
+def test_small_tiles_for_work_that_leaves_half_idle(
+    plan: ctypes.CDLL, batch: int, nodes: int, heads: int, slots: int, small: bool
+) -> None:
+    """Both sides of the edge, by each of the numbers that it depends on."""
+    numbers = [ctypes.c_int64(x) for x in (batch, nodes, heads, slots)]
+    assert bool(plan.prefers_small_tiles(*numbers, 132)) == small
 
 
 def test_quotients_are_exact(plan: ctypes.CDLL) -> None:

@@ -82,6 +82,10 @@ int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
     return plan::tail_unit(unit, estimated, actual);
 }
 
+bool prefers_small_tiles(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int processors) {
+    return plan::prefers_small_tiles(batch, nodes, heads, slots, processors);
+}
+
 int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys, int most) {
     return plan::useful_workers(batch, nodes, heads, slots, rows, keys, most);
 }

@@ -65,12 +65,16 @@ cudaError_t launch(void (*kernel)(Params...), int blocks, int threads, int share
     return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
-// As many blocks as the multiprocessors hold at once, if there is work for them.
+// Thread blocks of a merge that the multiprocessors hold at once, in teams.
+template <class Team>
+int64_t teams_at_once() {
+    return static_cast<int64_t>(attribute(cudaDevAttrMultiProcessorCount)) * Team::kBlocks * Team::kTeams;
+}
+
 template <class Tile, class Team>
 cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_t stream) {
-    const int64_t most = static_cast<int64_t>(attribute(cudaDevAttrMultiProcessorCount)) * Team::kBlocks;
     int pieces = 1;
-    while (pieces < Team::kChunks && row_blocks * pieces * 2 <= most * Team::kTeams) {
+    while (pieces < Team::kChunks && row_blocks * pieces * 2 <= teams_at_once<Team>()) {
         pieces *= 2;
     }
     const int64_t blocks = plan::ceil_div(row_blocks * pieces, Team::kTeams);
@@ -79,18 +83,23 @@ cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_
                   Team::kChunks / pieces);
 }
 
-// Few rows are cut into many parts, many rows into few or none.
+// Few rows are cut into many parts, many rows into few or none. Of the teams for many parts, the one with most
+// warps on a row that still takes all columns at once.
 template <class Tile>
 cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_t stream) {
     const int64_t parts = plan::ceil_div(problem.workers, plan::ceil_div(row_blocks * 16, Tile::kRows));
-    if (parts > 32) {
-        return launch_merge<Tile, TeamForManyParts>(problem, row_blocks, stream);
+    if (parts <= 4) {
+        return launch_merge<Tile, TeamForTwoParts>(problem, row_blocks, stream);
     }
-    if (parts > 8) {
-        return launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, stream);
+    if (parts <= 8) {
+        return launch_merge<Tile, TeamForFewParts>(problem, row_blocks, stream);
     }
-    return parts > 4 ? launch_merge<Tile, TeamForFewParts>(problem, row_blocks, stream)
-                     : launch_merge<Tile, TeamForTwoParts>(problem, row_blocks, stream);
+    if (row_blocks * TeamForFewRows::kChunks <= teams_at_once<TeamForFewRows>()) {
+        return launch_merge<Tile, TeamForFewRows>(problem, row_blocks, stream);
+    }
+    return row_blocks * TeamForMoreRows::kChunks <= teams_at_once<TeamForMoreRows>()
+               ? launch_merge<Tile, TeamForMoreRows>(problem, row_blocks, stream)
+               : launch_merge<Tile, TeamForManyParts>(problem, row_blocks, stream);
 }
 
 template <class Tile>

@@ -40,13 +40,7 @@ __device__ __forceinline__ void start_task(const Problem& problem, const Task& t
     if (threadIdx.x < Tile::kRows) {
         reinterpret_cast<float*>(memory + Tile::kPeaks)[threadIdx.x] = minus_infinity();
     }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = min(role.kept_row + role.lane / 4 + 8 * i, task.rows - 1);
-        state.rows.peak[i] = minus_infinity();
-        state.rows.total[i] = 0.0f;
-        state.rows.node[i] = (task.first_row + row) / problem.Hq - task.first_row / problem.Hq;
-    }
+    state.rows.start(problem, task, role.kept_row + role.lane / 4);
     state.output.clear();
     ptx::wait_for_copies<Tile::kAhead - 1>();
     __syncthreads();
@@ -156,6 +150,7 @@ __device__ __forceinline__ void run_turn(const Problem& problem, const Task& tas
     }
     receive_scores<Tile>(state.score, memory, role);
     finish_scores<Tile>(state.score, state.rows, problem.scale_log2, is_masked<Tile>(task, unit), memory, role);
+    state.rows.read_peaks(reinterpret_cast<const float*>(memory + Tile::kPeaks), role.kept_row + role.lane / 4);
     static_assert(Weights<Tile>::kPieces == Tile::kRowBlocks || !Tile::kPipelined, "one piece for each row block");
 #pragma unroll
     for (int piece = 0; piece < Weights<Tile>::kPieces; ++piece) {

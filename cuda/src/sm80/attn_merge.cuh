@@ -23,8 +23,10 @@ struct Team {
     static constexpr int kChunks = kColumnGroups / kGroups;
 };
 
-using TeamForManyParts = Team<4, 2, 11, 1, 3>;
-using TeamForSomeParts = Team<2, 2, 9, 2, 4>;
+// Many parts, of few rows, more, and many.
+using TeamForFewRows = Team<4, 2, 11, 1, 3>;
+using TeamForMoreRows = Team<4, 4, 5, 1, 3>;
+using TeamForManyParts = Team<2, 2, 9, 2, 4>;
 using TeamForFewParts = Team<1, 4, 4, 4, 3>;
 using TeamForTwoParts = Team<1, 4, 2, 8, 2>;
 

@@ -145,7 +145,13 @@ DDTREE_PLAN int64_t slot(int64_t worker, bool opens) { return 2 * worker + (open
 // Tail units are an estimate of `estimated`; of the `actual` ones a piece does those from
 // tail_unit(first) up to tail_unit(last).
 DDTREE_PLAN int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
-    return unit * actual / estimated;
+    return quotient(unit * actual, estimated);
+}
+
+// Work that leaves half of the processors idle when it is cut into tiles of 64 rows and units of 64 keys does better
+// in small ones.
+DDTREE_PLAN bool prefers_small_tiles(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int processors) {
+    return batch * ceil_div(nodes * heads, 64) * ceil_div(slots, 64) * 2 <= processors;
 }
 
 // Workers that can possibly find work, for the sizes that the host knows.

@@ -8,7 +8,6 @@
 #include "sm80/attn_line.cuh"
 #include "sm80/attn_merge.cuh"
 #include "sm80/attn_softmax.cuh"
-#include "sm90/bulk.cuh"
 #include "sm90/wgmma.cuh"
 
 namespace ddtree {
@@ -121,32 +120,6 @@ __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair
     __syncthreads();
 }
 
-// A warp's sums, to their place in the record: through the stages, so that the copies run while it writes on.
-__device__ __forceinline__ void write_record(const Task& task, const float (&output)[128], unsigned char* memory,
-                                             const Role<HopperTile>& role) {
-    constexpr int kBatch = 8;  // fragments of a thread
-    constexpr int kBytes = kBatch * 32 * sizeof(float4);
-    const int first = threadIdx.x / 32 * 32 * 32;  // fragment
-    float4* staged = reinterpret_cast<float4*>(memory + HopperTile::kStages) + first;
-    float4* to = reinterpret_cast<float4*>(task.record + 2 * HopperTile::kRows) + first;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-        staged[i * 32 + role.lane] =
-            make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
-        if (i % kBatch == kBatch - 1) {
-            wgmma::publish();
-            __syncwarp();
-            if (role.lane == 0) {
-                const int begin = (i - kBatch + 1) * 32;
-                bulk::store(to + begin, ptx::shared_address(staged + begin), kBytes);
-            }
-        }
-    }
-    if (role.lane == 0) {
-        bulk::wait_until_read();
-    }
-}
-
 // Like write_output() of sm80/attn_values.cuh, for this kernel's layout.
 __device__ __forceinline__ void write_tile(const Problem& problem, const Task& task, const float (&output)[128],
                                            const RowPair& rows, unsigned char* memory,
@@ -173,8 +146,13 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
         }
     }
     if (task.record != nullptr) {
-        if (role.kept_row < task.rows) {  // else a warp without live rows
-            write_record(task, output, memory, role);
+        if (role.kept_row >= task.rows) {
+            return;  // a warp without live rows
+        }
+        float4* to = reinterpret_cast<float4*>(task.record + 2 * Tile::kRows) + threadIdx.x / 32 * 1024 + role.lane;
+#pragma unroll
+        for (int i = 0; i < 32; ++i) {
+            to[i * 32] = make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
         }
         return;
     }
@@ -213,13 +191,7 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
         reinterpret_cast<float*>(memory + Tile::kPeaks)[threadIdx.x] = minus_infinity();
     }
     RowPair rows;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = min(role.kept_row + role.lane / 4 + 8 * i, task.rows - 1);
-        rows.peak[i] = minus_infinity();
-        rows.total[i] = 0.0f;
-        rows.node[i] = (task.first_row + row) / problem.Hq - task.first_row / problem.Hq;
-    }
+    rows.start(problem, task, role.kept_row + role.lane / 4);
     float output[128];
 #pragma unroll
     for (int i = 0; i < 128; ++i) {
