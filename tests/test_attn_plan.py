@@ -24,8 +24,10 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     include = f"-I{REPO / 'cuda' / 'src' / 'sm80'}"
     subprocess.run([COMPILER, *flags, include, str(source), "-o", str(path)], check=True)
     library = ctypes.CDLL(str(path))
+    library.prefers_small_tiles.restype = ctypes.c_bool
     library.page_of.restype = ctypes.c_int64
-    library.tail_unit.restype = ctypes.c_int64
+    for name in ("tail_unit", "sharers", "quotient"):
+        getattr(library, name).restype = ctypes.c_int64
     return library
 
 
@@ -52,20 +54,26 @@ class Cut:
         count = self.plan.walk(len(self.prefix), *self.common, ctypes.c_int64(worker), out)
         return [list(out[6 * i : 6 * i + 6]) for i in range(count)]
 
-    def sharers(self, request: int, tile: int) -> tuple[int, int]:
-        """First and last worker of a tile."""
-        out = (ctypes.c_int64 * 2)()
-        self.plan.sharers(len(self.prefix), *self.common, request, ctypes.c_int64(tile), out)
-        return out[0], out[1]
+    def sharers(self, request: int, tile: int, worker: int) -> int:
+        """How many workers share a tile, as the one that opens it says."""
+        return int(
+            self.plan.sharers(
+                len(self.prefix), *self.common, request, ctypes.c_int64(tile), ctypes.c_int64(worker)
+            )
+        )
 
-    def units(self, request: int) -> tuple[int, int, int]:
-        """Tiles, prefix units, estimated tail units of a request."""
-        out = (ctypes.c_int64 * 6)()
-        self.plan.line_of_one(
-            ctypes.c_int64(self.prefix[request]), ctypes.c_int64(self.live[request]),
+    def units(self, request: int) -> tuple[int, int, int, int]:
+        """Rows of a tile, tiles, prefix units, estimated tail units of a request."""
+        out = (ctypes.c_int64 * 4)()
+        self.plan.units(
+            len(self.prefix), ctypes.c_int64(self.prefix[request]), ctypes.c_int64(self.live[request]),
             ctypes.c_int64(self.heads), self.rows, self.keys, self.workers, out,
         )  # fmt: skip
-        return out[0], out[1], out[2]
+        return out[0], out[1], out[2], out[3]
+
+    def most_units(self) -> int:
+        """Units of the worker that has most."""
+        return max(sum(p[3] - p[2] for p in self.pieces(worker)) for worker in range(self.workers))
 
 
 def random_cuts(plan: ctypes.CDLL, count: int, seed: int) -> list[Cut]:
@@ -99,9 +107,10 @@ def test_every_unit_is_done_once(plan: ctypes.CDLL, seed: int) -> None:
                 done[piece[0], piece[1]].append([worker, *piece[2:]])
         expected = set()
         for request in range(len(cut.prefix)):
-            tiles, prefix_units, tail_units = cut.units(request)
+            rows, tiles, prefix_units, tail_units = cut.units(request)
             live = max(cut.live[request], 0)
-            assert tiles == -(-live * cut.heads // cut.rows)
+            assert rows <= cut.rows and rows % 16 == 0
+            assert tiles == -(-live * cut.heads // rows)
             if tiles:
                 assert prefix_units == -(-cut.prefix[request] // cut.keys) and tail_units >= 1
             for tile in range(tiles):
@@ -110,8 +119,8 @@ def test_every_unit_is_done_once(plan: ctypes.CDLL, seed: int) -> None:
                 assert parts[0][1] == 0 and parts[-1][2] == prefix_units + tail_units
                 assert all(a[2] == b[1] and a[0] + 1 == b[0] for a, b in pairwise(parts))
                 # The merge must find the same workers, and the slots that they wrote.
-                first, last = cut.sharers(request, tile)
-                assert (first, last) == (parts[0][0], parts[-1][0])
+                first, last = parts[0][0], parts[-1][0]
+                assert cut.sharers(request, tile, first) == last - first + 1
                 assert [part[3] for part in parts] == [int(first == last)] * len(parts)
                 if first < last:
                     assert [part[4] for part in parts] == [
@@ -125,10 +134,37 @@ def test_shares_are_even(plan: ctypes.CDLL) -> None:
     for rows_live, prefix in ((17, 32768), (65, 8192), (257, 8192), (1025, 1024)):
         for heads in (8, 16, 64):
             cut = Cut(plan, [prefix], [rows_live], heads, (64, 64), 132)
-            tiles, prefix_units, tail_units = cut.units(0)
+            _, tiles, prefix_units, tail_units = cut.units(0)
             mean = tiles * (prefix_units + tail_units + 2) / 132
-            most = max(sum(p[3] - p[2] for p in cut.pieces(worker)) for worker in range(132))
-            assert most <= mean * 1.07 + 2
+            assert cut.most_units() <= mean * 1.07 + 2
+
+
+@pytest.mark.parametrize(
+    ("heads", "nodes", "prefix", "rows"),
+    [
+        (8, 17, 1024, 32),  # 85 workers with a unit each, not 51
+        (16, 17, 1024, 48),  # 32 rows would leave two units to some
+        (8, 17, 8192, 48),  # as many tiles as with 64 rows, but no small one
+        (16, 65, 8192, 64),
+        (64, 257, 1024, 64),  # more tiles than workers
+        (8, 4, 8192, 32),  # one tile
+        (8, 1, 1024, 32),  # fewer rows than the smallest tile
+    ],
+)
+def test_tiles_have_fewer_rows_where_that_is_free(
+    plan: ctypes.CDLL, heads: int, nodes: int, prefix: int, rows: int
+) -> None:
+    """Short work takes small tiles, long work takes the largest; no worker has more units for it."""
+    cut = Cut(plan, [prefix], [nodes], heads, (64, 64), 132)
+    assert cut.units(0)[0] == rows
+    units, full_tiles = -(-prefix // 64) + 1, -(-heads * nodes // 64)
+    if full_tiles <= 132:
+        assert cut.most_units() <= -(-units // (132 // full_tiles))
+
+
+def test_requests_of_a_batch_have_full_tiles(plan: ctypes.CDLL) -> None:
+    """The line of many is drawn before anybody knows who has most to do."""
+    assert Cut(plan, [1024, 1024], [17, 17], 8, (64, 64), 132).units(0)[0] == 64
 
 
 def test_tiles_that_fill_the_workers_are_not_cut(plan: ctypes.CDLL) -> None:
@@ -160,9 +196,43 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
             64,
             132,
         )
-        cut = Cut(plan, [slots], [nodes], heads, (64, 64), 132)
-        tiles, prefix_units, tail_units = cut.units(0)
+        cut = Cut(plan, [slots], [nodes], heads, (32, 64), 132)  # the smallest tiles that there can be
+        _, tiles, prefix_units, tail_units = cut.units(0)
         assert most == min(132, tiles * (prefix_units + tail_units + 2))
+
+
+@pytest.mark.parametrize(
+    ("batch", "nodes", "heads", "slots", "small"),
+    [
+        (1, 17, 8, 22 * 64, True),  # 3 tiles of 22 units: half of 132
+        (1, 17, 8, 22 * 64 + 1, False),
+        (1, 16, 8, 33 * 64, True),  # 2 tiles
+        (1, 16, 8, 33 * 64 + 1, False),
+        (1, 24, 8, 33 * 64, False),  # 3 tiles
+        (6, 8, 8, 11 * 64, True),
+        (7, 8, 8, 10 * 64, False),
+        (1, 1, 1, 1, True),
+    ],
+)
+def test_small_tiles_for_work_that_leaves_half_idle(
+    plan: ctypes.CDLL, batch: int, nodes: int, heads: int, slots: int, small: bool
+) -> None:
+    """Both sides of the edge, by each of the numbers that it depends on."""
+    numbers = [ctypes.c_int64(x) for x in (batch, nodes, heads, slots)]
+    assert bool(plan.prefers_small_tiles(*numbers, 132)) == small
+
+
+def test_quotients_are_exact(plan: ctypes.CDLL) -> None:
+    """By floats and by integers, around multiples and around the place where one gives way to the other."""
+    rng = np.random.default_rng(0)
+    numbers = [0, 1, 2, 3, 131, 132, 2**12, 2**23 - 2, 2**23 - 1, 2**23, 2**23 + 1, 2**31, 2**40 + 1]
+    pairs = [(a, b) for a in numbers for b in numbers if b > 0]
+    for _ in range(20000):
+        b = int(2 ** rng.uniform(0, 24))
+        times = int(2 ** rng.uniform(0, 24)) // b
+        pairs += [(max(times * b + d, 0), b) for d in (-1, 0, 1)]
+    for a, b in pairs:
+        assert plan.quotient(ctypes.c_int64(a), ctypes.c_int64(b)) == a // b
 
 
 def test_chunks_meet_no_bank_twice(plan: ctypes.CDLL) -> None:
@@ -190,7 +260,10 @@ def test_fragments_fill_a_record(plan: ctypes.CDLL, name: str, rows: int) -> Non
 
 
 def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
-    """Thread t writes its i-th fragment to 256 i + t: the rows and columns are those of the accumulators."""
+    """The rows and columns are those of the accumulators of thread t, whose i-th fragment is written.
+
+    mma.sync: to 256 i + t; wgmma: to 32 i + lane of the warp's 1,024.
+    """
     for thread in range(256):
         warp, lane = thread // 32, thread % 32
         for i in range(32):
@@ -199,7 +272,7 @@ def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
             assert plan.mma_fragment(block, column // 8) + lane == 256 * i + thread
             # wgmma: warp w of a warpgroup has rows 16 w .., the group columns 256 g ..
             block, column = warp % 4, warp // 4 * 256 + i * 8
-            assert plan.wgmma_fragment(block, column // 8) + lane == 256 * i + thread
+            assert plan.wgmma_fragment(block, column // 8) + lane == 1024 * warp + 32 * i + lane
 
 
 def test_pages_are_found_without_division(plan: ctypes.CDLL) -> None:

@@ -23,8 +23,8 @@ BUILDS = {  # architecture: source
 }
 THREADS = 256
 REGISTERS = 65536  # of a multiprocessor, on all of them
-# The 64-row mma.sync kernel keeps its place in the work on the stack while all registers hold sums.
-ALLOWED_SPILLS = {"Tile<64": 256}
+# Bytes. The 64-row mma.sync kernel lacks up to four registers there; sm_120 has no room to run it.
+ALLOWED_SPILLS = {"sm_100": 16, "sm_120": 16}
 
 
 def report(architecture: str) -> tuple[str, list[tuple[str, int, int, int]]]:
@@ -61,13 +61,14 @@ def reports() -> dict[str, tuple[str, list[tuple[str, int, int, int]]]]:
 def test_kernels_fit(
     reports: dict[str, tuple[str, list[tuple[str, int, int, int]]]], architecture: str
 ) -> None:
-    """No spills, a block per multiprocessor at least, static shared memory below the default limit."""
+    """No spills but those, a block per multiprocessor at least, static shared memory below the limit."""
     _, kernels = reports[architecture]
     attention = [kernel for kernel in kernels if "merge_kernel" not in kernel[0]]
     assert len(attention) == (1 if architecture == "sm_90a" else 2)
     assert len(kernels) > len(attention)
     for name, registers, spilled, shared in kernels:
-        allowed = next((n for key, n in ALLOWED_SPILLS.items() if "attention" in name and key in name), 0)
+        wide = "attention" in name and "Tile<64" in name
+        allowed = ALLOWED_SPILLS.get(architecture, 0) if wide else 0
         assert spilled <= allowed, f"{name} spills {spilled} bytes"
         assert registers * THREADS <= REGISTERS
         assert shared <= 48 * 1024

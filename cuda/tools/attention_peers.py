@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
-from attention_inputs import LATENT, SCALE, Problem
+from attention_inputs import LATENT, SCALE, Problem, Shape
 
 try:
     import flashinfer
 except ImportError as problem:  # its optional parts fail in many ways; the others are still measured
     flashinfer = None
-    print(f"no FlashInfer: {problem}")
-HAS_FLASHINFER = flashinfer is not None
+    MISSING = str(problem)
+VERSION = flashinfer.__version__ if flashinfer is not None else "not there"
 
 
 class FlashInfer:
@@ -95,6 +94,17 @@ def sdpa(problem: Problem, kv: torch.Tensor) -> Callable[[], None]:
     return call
 
 
-def median(values: list[float]) -> float:
-    """Median."""
-    return float(np.median(values))
+def backends() -> tuple[list[str], dict[str, str]]:
+    """FlashInfer's backends that run here, and why others do not."""
+    if flashinfer is None:
+        return [], {"FlashInfer": MISSING}
+    running, refused = [], {}
+    problem = Problem(Shape(1, 16, 4, 64))
+    for backend in ("fa2", "fa3"):
+        try:
+            FlashInfer(problem, backend, True, 68).bind(*split_pool(problem.kv))()
+            torch.cuda.synchronize()
+            running.append(backend)
+        except Exception as error:  # a compiler, a loader or the library itself may object
+            refused[backend] = str(error).splitlines()[0]
+    return running, refused

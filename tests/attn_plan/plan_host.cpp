@@ -4,17 +4,25 @@
 
 using namespace ddtree;
 
+namespace {
+
+// As work_of() of attn_line.cuh.
+plan::Request work_of(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
+    return count == 1 ? plan::lone_request(prefix, live, heads, rows, keys, workers)
+                      : plan::request(prefix, live, heads, rows, keys);
+}
+
+}  // namespace
+
 extern "C" {
 
-// out: tiles, prefix units, tail units, share, lead, pitch
-void line_of_one(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers, int64_t* out) {
-    const plan::Request request = plan::request(prefix, live, heads, rows, keys);
-    const plan::Line line = plan::line_of_one(request, workers);
-    const int64_t values[] = {request.tiles, request.prefix_units, request.tail_units,
-                              line.share,    line.lead,            line.pitch(request)};
-    for (int i = 0; i < 6; ++i) {
-        out[i] = values[i];
-    }
+// out: rows of a tile, tiles, prefix units, tail units of one of `count` requests
+void units(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers, int64_t* out) {
+    const plan::Request request = work_of(count, prefix, live, heads, rows, keys, workers);
+    out[0] = request.rows;
+    out[1] = request.tiles;
+    out[2] = request.prefix_units;
+    out[3] = request.tail_units;
 }
 
 // Walks the share of `worker` as the kernel does; `many` requests, or one. Each piece becomes
@@ -26,14 +34,14 @@ int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, i
         total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
     }
     const plan::Line line = count == 1
-                                ? plan::line_of_one(plan::request(prefix[0], live[0], heads, rows, keys), workers)
+                                ? plan::line_of_one(work_of(1, prefix[0], live[0], heads, rows, keys, workers), workers)
                                 : plan::line_of_many(total, workers);
     int64_t position = worker * line.share;
     const int64_t end = position + line.share;
     int64_t start = 0;
     int pieces = 0;
     for (int i = 0; i < count && position < end;) {
-        const plan::Request request = plan::request(prefix[i], live[i], heads, rows, keys);
+        const plan::Request request = work_of(count, prefix[i], live[i], heads, rows, keys, workers);
         const int64_t next = start + request.tiles * line.pitch(request);
         if (position >= next) {
             start = next;
@@ -54,24 +62,28 @@ int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, i
     return pieces;
 }
 
-// What the merge believes about a tile of request `index`: first and last worker.
-void sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
-             int index, int64_t tile, int64_t* out) {
+// What `worker`, which opens a tile of request `index`, tells the merge: how many share it.
+int64_t sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
+                int index, int64_t tile, int64_t worker) {
     int64_t total = 0;
     int64_t start = 0;
     for (int i = 0; i < count; ++i) {
         start += i < index ? plan::length(plan::request(prefix[i], live[i], heads, rows, keys)) : 0;
         total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
     }
-    const plan::Request request = plan::request(prefix[index], live[index], heads, rows, keys);
+    const plan::Request request = work_of(count, prefix[index], live[index], heads, rows, keys, workers);
     const plan::Line line = count == 1 ? plan::line_of_one(request, workers) : plan::line_of_many(total, workers);
-    const plan::Sharers found = plan::sharers(line, request, start, tile);
-    out[0] = found.first;
-    out[1] = found.last;
+    return plan::sharers(line, request, start, tile, worker);
 }
+
+int64_t quotient(int64_t a, int64_t b) { return plan::quotient(a, b); }
 
 int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
     return plan::tail_unit(unit, estimated, actual);
+}
+
+bool prefers_small_tiles(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int processors) {
+    return plan::prefers_small_tiles(batch, nodes, heads, slots, processors);
 }
 
 int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys, int most) {

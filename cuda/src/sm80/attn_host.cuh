@@ -26,13 +26,17 @@ int workers_for(const ddtree_verify_attn_args& args, int shares) {
                                 Tile::kKeys, most);
 }
 
-inline int64_t line_bytes(const ddtree_verify_attn_args& args) {
-    return plan::ceil_div((kLineHeader + static_cast<int64_t>(args.B)) * 8, 256) * 256;
+inline int64_t row_blocks_of(const ddtree_verify_attn_args& args) {
+    return static_cast<int64_t>(args.B) * blocks_of_request(args.N, args.Hq);
+}
+
+inline int64_t shares_bytes(const ddtree_verify_attn_args& args) {
+    return plan::ceil_div(row_blocks_of(args) * static_cast<int64_t>(sizeof(Shares)), 256) * 256;
 }
 
 template <class Tile>
 uint64_t bytes_for(const ddtree_verify_attn_args& args, int shares) {
-    return line_bytes(args) + 2ull * workers_for<Tile>(args, shares) * record_floats<Tile>() * sizeof(float);
+    return shares_bytes(args) + 2ull * workers_for<Tile>(args, shares) * record_floats<Tile>() * sizeof(float);
 }
 
 template <class... Params>
@@ -61,18 +65,41 @@ cudaError_t launch(void (*kernel)(Params...), int blocks, int threads, int share
     return error == cudaSuccess ? cudaGetLastError() : error;
 }
 
-// About two blocks for every multiprocessor, which is what fits at once.
+// Thread blocks of a merge that the multiprocessors hold at once, in teams.
+template <class Team>
+int64_t teams_at_once() {
+    return static_cast<int64_t>(attribute(cudaDevAttrMultiProcessorCount)) * Team::kBlocks * Team::kTeams;
+}
+
 template <class Tile, class Team>
-cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, int processors, cudaStream_t stream) {
-    const int teams = kMergeWarps / Team::kWarps;  // of a block
+cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_t stream) {
     int pieces = 1;
-    while (pieces < Team::kChunks && row_blocks * pieces * 2 * 4 <= 9ll * processors * teams) {
+    while (pieces < Team::kChunks && row_blocks * pieces * 2 <= teams_at_once<Team>()) {
         pieces *= 2;
     }
-    const int64_t blocks = plan::smaller(plan::ceil_div(row_blocks * pieces, teams), 16ll * processors);
+    const int64_t blocks = plan::ceil_div(row_blocks * pieces, Team::kTeams);
     const bool overlaps = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-    return launch(merge_kernel<Tile, Team>, static_cast<int>(blocks), kMergeWarps * 32, 0, overlaps, stream,
-                  problem, Team::kChunks / pieces);
+    return launch(merge_kernel<Tile, Team>, static_cast<int>(blocks), Team::kThreads, 0, overlaps, stream, problem,
+                  Team::kChunks / pieces);
+}
+
+// Few rows are cut into many parts, many rows into few or none. Of the teams for many parts, the one with most
+// warps on a row that still takes all columns at once.
+template <class Tile>
+cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_t stream) {
+    const int64_t parts = plan::ceil_div(problem.workers, plan::ceil_div(row_blocks * 16, Tile::kRows));
+    if (parts <= 4) {
+        return launch_merge<Tile, TeamForTwoParts>(problem, row_blocks, stream);
+    }
+    if (parts <= 8) {
+        return launch_merge<Tile, TeamForFewParts>(problem, row_blocks, stream);
+    }
+    if (row_blocks * TeamForFewRows::kChunks <= teams_at_once<TeamForFewRows>()) {
+        return launch_merge<Tile, TeamForFewRows>(problem, row_blocks, stream);
+    }
+    return row_blocks * TeamForMoreRows::kChunks <= teams_at_once<TeamForMoreRows>()
+               ? launch_merge<Tile, TeamForMoreRows>(problem, row_blocks, stream)
+               : launch_merge<Tile, TeamForManyParts>(problem, row_blocks, stream);
 }
 
 template <class Tile>
@@ -112,20 +139,11 @@ int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int sh
     problem.M = args.M;
     problem.scale_log2 = args.scale * 1.4426950408889634f;
     problem.workers = workers;
-    problem.line = static_cast<int64_t*>(workspace);
-    problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + line_bytes(args));
+    problem.shares = static_cast<Shares*>(workspace);
+    problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + shares_bytes(args));
     cudaError_t error = launch(kernel, workers, kThreads, Tile::kBytes, false, stream, problem);
     if (error == cudaSuccess) {
-        // Few rows are cut into many parts, many rows into few or none.
-        const int processors = attribute(cudaDevAttrMultiProcessorCount);
-        const int64_t row_blocks = args.B * blocks_of_request<Tile>(args.N, args.Hq);
-        if (row_blocks * 4 <= processors) {
-            error = launch_merge<Tile, TeamForManyParts>(problem, row_blocks, processors, stream);
-        } else if (row_blocks <= processors) {
-            error = launch_merge<Tile, TeamForSomeParts>(problem, row_blocks, processors, stream);
-        } else {
-            error = launch_merge<Tile, TeamForFewParts>(problem, row_blocks, processors, stream);
-        }
+        error = launch_merge<Tile>(problem, row_blocks_of(args), stream);
     }
     return launch_status(error);
 }

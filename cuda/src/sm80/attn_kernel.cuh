@@ -30,23 +30,17 @@ template <class Tile>
 __device__ __forceinline__ void start_task(const Problem& problem, const Task& task, State<Tile>& state,
                                            unsigned char* memory, const Role<Tile>& role) {
     const uint32_t base = ptx::shared_address(memory);
-    state.pages.look_up(problem, task, memory, 0);
 #pragma unroll
     for (int unit = 0; unit < Tile::kAhead; ++unit) {
-        state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit)).copy_all();
+        state.pages.copier(problem, task, unit, stage_of<Tile>(base, unit))
+            .template copy_planes<0, kPlanes>();
         ptx::commit_copies();
         state.pages.look_up(problem, task, memory, unit + 1);
     }
     if (threadIdx.x < Tile::kRows) {
         reinterpret_cast<float*>(memory + Tile::kPeaks)[threadIdx.x] = minus_infinity();
     }
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = min(role.kept_row + role.lane / 4 + 8 * i, task.rows - 1);
-        state.rows.peak[i] = minus_infinity();
-        state.rows.total[i] = 0.0f;
-        state.rows.node[i] = (task.first_row + row) / problem.Hq - task.first_row / problem.Hq;
-    }
+    state.rows.start(problem, task, role.kept_row + role.lane / 4);
     state.output.clear();
     ptx::wait_for_copies<Tile::kAhead - 1>();
     __syncthreads();
@@ -156,6 +150,7 @@ __device__ __forceinline__ void run_turn(const Problem& problem, const Task& tas
     }
     receive_scores<Tile>(state.score, memory, role);
     finish_scores<Tile>(state.score, state.rows, problem.scale_log2, is_masked<Tile>(task, unit), memory, role);
+    state.rows.read_peaks(reinterpret_cast<const float*>(memory + Tile::kPeaks), role.kept_row + role.lane / 4);
     static_assert(Weights<Tile>::kPieces == Tile::kRowBlocks || !Tile::kPipelined, "one piece for each row block");
 #pragma unroll
     for (int piece = 0; piece < Weights<Tile>::kPieces; ++piece) {
@@ -191,8 +186,10 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<Tile> role;
-    walk_share<Tile>(problem, memory, [&](const Task& task, float* record) {
+    walk_share<Tile>(problem, memory, [&](const Task&, const Task& task, const Pages<Tile>& pages) {
+        __syncthreads();
         State<Tile> state;
+        state.pages = pages;
         start_task<Tile>(problem, task, state, memory, role);
         if constexpr (Tile::kPipelined) {
             run_pipeline<Tile>(problem, task, state, memory, role);
@@ -200,7 +197,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_con
             run_units<Tile>(problem, task, state, memory, role);
         }
         ptx::wait_for_copies<0>();
-        write_output<Tile>(problem, task, state.output, state.rows, record, memory, role);
+        write_output<Tile>(problem, task, state.output, state.rows, memory, role);
     });
 }
 

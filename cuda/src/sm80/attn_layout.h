@@ -32,7 +32,7 @@ DDTREE_LAYOUT int mma_fragment(int block, int group) {
 }
 
 DDTREE_LAYOUT int wgmma_fragment(int block, int group) {
-    return group % 32 * kThreads + group / 32 * 128 + block * 32;
+    return ((group / 32 * 4 + block) * 32 + group % 32) * 32;
 }
 
 // slot / S for 0 <= slot < 2^31 and 1 <= S <= 256 without a division:

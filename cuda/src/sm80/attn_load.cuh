@@ -8,6 +8,16 @@
 namespace ddtree {
 namespace mma {
 
+// Blocks of 16 rows of a request.
+__host__ __device__ inline int blocks_of_request(int N, int Hq) { return (N * Hq + 15) / 16; }
+
+// Who shares the tile of 16 rows: workers first, first + 1, .. Written for the merge by the first of them.
+struct Shares {
+    int32_t first;
+    int16_t parts;
+    int16_t block;  // of the tile's blocks of 16 rows
+};
+
 // What a kernel needs to know; pools as bytes.
 struct Problem {
     const uint16_t* q;
@@ -34,7 +44,7 @@ struct Problem {
     float scale_log2;  // scale * log2(e)
     int32_t workers;
     float* partial;      // [2 * workers] partial results, see attn_merge.cuh
-    int64_t* line;       // the line, for the merge
+    Shares* shares;      // [B, blocks_of_request]
 };
 
 // The part of a tile's work that this block does.
@@ -49,6 +59,7 @@ struct Task {
     int first_tail;    // unit of visible tail nodes
     int tail_units;
     int tail_nodes;    // visible tail nodes in the list
+    float* record;     // for its sums; null: the output is final
 };
 
 // The slot of row `row` of unit `unit` of the task; -1 if there is none.
@@ -66,7 +77,7 @@ __device__ __forceinline__ int slot_of(const Task& task, const unsigned char* me
 }
 
 // Copies one unit, 16 bytes at a time. A thread has column chunk threadIdx % 8 of every plane, of the rows
-// threadIdx / 8 and 32 further; copy(i) is one of them, the rope plane first.
+// threadIdx / 8 and 32 further; copy(i) is one of them, plane by plane.
 template <class Tile>
 struct Copier {
     const unsigned char* latent[Tile::kCopyRows];
@@ -80,14 +91,15 @@ struct Copier {
             return;
         }
         const int row = index % Tile::kCopyRows;
-        const int plane = (kValuePlanes + index / Tile::kCopyRows) % kPlanes;
+        const int plane = index / Tile::kCopyRows;
         const unsigned char* from = plane == kValuePlanes ? rope[row] : latent[row] + plane * kPlaneRow;
         ptx::copy_16(to + plane * Tile::kKeyPlaneBytes + row * 32 * kPlaneRow, from, bytes[row]);
     }
 
-    __device__ __forceinline__ void copy_all() const {
+    template <int kFirst, int kLast>
+    __device__ __forceinline__ void copy_planes() const {
 #pragma unroll
-        for (int i = 0; i < Tile::kSteps; ++i) {
+        for (int i = kFirst * Tile::kCopyRows; i < kLast * Tile::kCopyRows; ++i) {
             copy(i);
         }
     }
@@ -154,61 +166,45 @@ __device__ __forceinline__ void copy_query(const Problem& problem, const Task& t
 }
 
 // The nodes of the request whose tail rows some row of the tile sees, in rising order, to Tile::kTail.
-// Returns their number. Called by all threads; contains barriers. Nothing else is in the exchange area.
+// Returns their number. Called by all threads; ends with a barrier.
+//
+// Every warp looks at all mask words of the tile's nodes, four words of eight nodes at a time, so that nobody
+// waits for anybody; the nodes of a word are listed by one warp.
 template <class Tile>
 __device__ __forceinline__ int list_tail(const Problem& problem, const Task& task, unsigned char* memory) {
-    uint32_t* seen = reinterpret_cast<uint32_t*>(memory + Tile::kExchange);
     uint16_t* list = reinterpret_cast<uint16_t*>(memory + Tile::kTail);
-    int* count = reinterpret_cast<int*>(memory + Tile::kTailCount);
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     const int words = (task.live + 31) / 32;
     const int first_node = task.first_row / problem.Hq;
     const int last_node = (task.first_row + task.rows - 1) / problem.Hq;
     const uint32_t* mask = problem.tree_mask + static_cast<int64_t>(task.request) * problem.N * problem.W;
+    int count = 0;
 #pragma unroll 1
-    for (int word = threadIdx.x; word < words; word += kThreads) {
-        seen[word] = 0;
-    }
-    __syncthreads();
-#pragma unroll 1
-    for (int node = first_node + warp; node <= last_node; node += kWarps) {
-#pragma unroll 1
-        for (int word = lane; word < words; word += 32) {
+    for (int first = 0; first < words; first += 4) {
+        const int own_word = first + lane % 4;
+        uint32_t seen = 0;
+        for (int node = first_node + lane / 4; own_word < words && node <= last_node; node += 8) {
+            seen |= mask[static_cast<int64_t>(node) * problem.W + own_word];
+        }
+#pragma unroll
+        for (int step = 4; step < 32; step *= 2) {
+            seen |= __shfl_xor_sync(0xffffffffu, seen, step);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int word = first + i;
             const int left = task.live - word * 32;
-            const uint32_t inside = left >= 32 ? 0xffffffffu : (1u << left) - 1u;
-            const uint32_t bits = mask[static_cast<int64_t>(node) * problem.W + word] & inside;
-            if (bits != 0) {
-                atomicOr(&seen[word], bits);
+            const uint32_t inside = left >= 32 ? 0xffffffffu : left > 0 ? (1u << left) - 1u : 0u;
+            const uint32_t bits = __shfl_sync(0xffffffffu, seen, i) & inside;
+            if (word % kWarps == warp && (bits >> lane & 1u) != 0) {
+                list[count + __popc(bits & ((1u << lane) - 1u))] = static_cast<uint16_t>(word * 32 + lane);
             }
+            count += __popc(bits);
         }
     }
     __syncthreads();
-    if (warp == 0) {
-        int before = 0;
-#pragma unroll 1
-        for (int first = 0; first < words; first += 32) {
-            const int word = first + lane;
-            uint32_t bits = word < words ? seen[word] : 0;
-            int through = __popc(bits);
-            const int own = through;
-            for (int step = 1; step < 32; step *= 2) {
-                const int other = __shfl_up_sync(0xffffffffu, through, step);
-                through += lane >= step ? other : 0;
-            }
-            int index = before + through - own;
-#pragma unroll 1
-            for (; bits != 0; bits &= bits - 1) {
-                list[index++] = static_cast<uint16_t>(word * 32 + __ffs(static_cast<int>(bits)) - 1);
-            }
-            before += __shfl_sync(0xffffffffu, through, 31);
-        }
-        if (lane == 0) {
-            *count = before;
-        }
-    }
-    __syncthreads();
-    return *count;
+    return count;
 }
 
 }  // namespace mma

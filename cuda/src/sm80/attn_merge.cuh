@@ -2,7 +2,7 @@
 //
 // A team of warps takes 16 rows of a tile and some of their columns, as records hold them: a lane has two
 // columns of two rows. Each warp sums up every kWarps-th part in rising order, then the warps are summed up in
-// order: it never changes. Time is latency, so a lane keeps 8 to 12 loads under way.
+// order: it never changes. Time is latency, so a lane asks for all that it needs at once, mostly.
 #pragma once
 
 #include "attn_parts.cuh"
@@ -10,214 +10,182 @@
 namespace ddtree {
 namespace mma {
 
-constexpr int kMergeWarps = 8;  // of a block
 constexpr int kColumnGroups = kValueColumns / 8;
 
-template <int kWarps_, int kGroups_, int kBatch_, int kMostParts_>
+template <int kWarps_, int kGroups_, int kBatch_, int kTeams_, int kBlocks_>
 struct Team {
     static constexpr int kWarps = kWarps_;
-    static constexpr int kGroups = kGroups_;          // column groups at a time
-    static constexpr int kBatch = kBatch_;            // parts under way in a warp
-    static constexpr int kMostParts = kMostParts_;    // whose statistics fit into shared memory
+    static constexpr int kGroups = kGroups_;  // column groups at a time
+    static constexpr int kBatch = kBatch_;    // parts under way in a warp
+    static constexpr int kTeams = kTeams_;    // of a thread block
+    static constexpr int kBlocks = kBlocks_;  // thread blocks of a multiprocessor
+    static constexpr int kThreads = kTeams * kWarps * 32;
     static constexpr int kChunks = kColumnGroups / kGroups;
-    static constexpr int kRound = kWarps > 1 ? 4 : 1;  // groups that the warps sum up at a time
 };
 
-using TeamForManyParts = Team<8, 4, 3, 160>;
-using TeamForSomeParts = Team<8, 8, 1, 160>;
-using TeamForFewParts = Team<1, 4, 2, 8>;
+// Many parts, of few rows, more, and many.
+using TeamForFewRows = Team<4, 2, 11, 1, 3>;
+using TeamForMoreRows = Team<4, 4, 5, 1, 3>;
+using TeamForManyParts = Team<2, 2, 9, 2, 4>;
+using TeamForFewParts = Team<1, 4, 4, 4, 3>;
+using TeamForTwoParts = Team<1, 4, 2, 8, 2>;
 
-// A lane's two columns of `group`, of its rows below `live_rows`. `first` is the index of row 0 of the tile.
-template <class Tile>
-__device__ __forceinline__ void write_group(const Problem& problem, const Parts<Tile>& parts, int64_t first,
-                                            int live_rows, int group, float4 sum, const RowStatistics& all) {
-    uint32_t* to = reinterpret_cast<uint32_t*>(problem.out + (first + parts.row) * kValueColumns) + group * 4 +
-                   threadIdx.x % 4;
-    if (parts.row < live_rows) {
-        const float norm = all.total[0] > 0.0f ? 1.0f / all.total[0] : 0.0f;
-        to[0] = ptx::pack_bf16(sum.x * norm, sum.y * norm);
-    }
-    if (parts.row + 8 < live_rows) {
-        const float norm = all.total[1] > 0.0f ? 1.0f / all.total[1] : 0.0f;
-        to[8 * kValueColumns / 2] = ptx::pack_bf16(sum.z * norm, sum.w * norm);
-    }
-}
-
-// The memory of a team: statistics of the parts, sums of its warps.
+// What the warps of a team have found, row by row and lane by lane.
 template <class Team>
-struct MergeMemory {
-    float table[Team::kMostParts * 32];
-    float4 sum[Team::kWarps == 1 ? 1 : Team::kWarps * Team::kRound * 32];
+struct TeamMemory {
+    float peak[Team::kWarps][16];
+    float total[Team::kWarps][16];
+    float4 value[Team::kWarps][Team::kGroups][32];
+
+    __device__ __forceinline__ void put(int warp, const Sum<Team::kGroups>& sum) {
+        const int lane = threadIdx.x % 32;
+        if (lane % 4 < 2) {
+            const bool low = lane % 4 == 0;
+            peak[warp][lane / 4 + (low ? 0 : 8)] = low ? sum.peak[0] : sum.peak[1];
+            total[warp][lane / 4 + (low ? 0 : 8)] = low ? sum.total[0] : sum.total[1];
+        }
+#pragma unroll
+        for (int group = 0; group < Team::kGroups; ++group) {
+            value[warp][group][lane] = sum.value[group];
+        }
+    }
+
+    // The sum over the warps, of one column group.
+    __device__ __forceinline__ Sum<1> collect(int group) const {
+        const int lane = threadIdx.x % 32;
+        Sum<1> sum;
+        sum.clear();
+#pragma unroll
+        for (int warp = 0; warp < Team::kWarps; ++warp) {
+            sum.peak[0] = fmaxf(sum.peak[0], peak[warp][lane / 4]);
+            sum.peak[1] = fmaxf(sum.peak[1], peak[warp][lane / 4 + 8]);
+        }
+#pragma unroll
+        for (int warp = 0; warp < Team::kWarps; ++warp) {
+            const float low = sum.factor(0, peak[warp][lane / 4]);
+            const float high = sum.factor(1, peak[warp][lane / 4 + 8]);
+            sum.total[0] += low * total[warp][lane / 4];
+            sum.total[1] += high * total[warp][lane / 4 + 8];
+            sum.add(low, high, {value[warp][group][lane]});
+        }
+        return sum;
+    }
 };
 
+// The warps of a team.
 template <class Team>
 __device__ __forceinline__ void team_barrier() {
     if constexpr (Team::kWarps == 1) {
         __syncwarp();
-    } else {
-        static_assert(Team::kWarps == kMergeWarps, "the team is the block");
+    } else if constexpr (Team::kTeams == 1) {
         __syncthreads();
+    } else {
+        ptx::barrier(1 + threadIdx.x / (32 * Team::kWarps), 32 * Team::kWarps);
     }
 }
 
-// Loads the values of parts warp + kWarps * (first ..), as many as a batch holds; zeros past the last.
-template <class Tile, class Team>
-__device__ __forceinline__ void load_batch(const Parts<Tile>& parts, int first, int group,
-                                           float4 (&value)[Team::kBatch][Team::kGroups]) {
-#pragma unroll
-    for (int i = 0; i < Team::kBatch; ++i) {
-        if (first + i * Team::kWarps < parts.count) {
-            parts.load(first + i * Team::kWarps, group, value[i]);
-        } else {
-#pragma unroll
-            for (int j = 0; j < Team::kGroups; ++j) {
-                value[i][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            }
-        }
-    }
-}
+// Where a block of 16 rows goes.
+struct Rows {
+    int64_t first;  // row of q and out
+    int live;       // live rows from `first` on, in the request
 
-// Called by the warps of a team: chunks [first_chunk, last_chunk) of the columns of a block of rows.
-template <class Tile, class Team>
-__device__ __forceinline__ void merge_block(const Problem& problem, const Parts<Tile>& parts, int64_t first,
-                                            int live_rows, int first_chunk, int last_chunk,
-                                            MergeMemory<Team>& memory) {
-    constexpr int kGroups = Team::kGroups;
-    const int lane = threadIdx.x % 32;
-    const int warp = threadIdx.x / 32 % Team::kWarps;
-    float4 value[Team::kBatch][kGroups];
-    load_batch<Tile, Team>(parts, warp, first_chunk * kGroups, value);  // while the statistics are made
-    const StatisticsTable<Tile> table(parts, memory.table, Team::kMostParts);
-    table.fill(threadIdx.x % (32 * Team::kWarps), 32 * Team::kWarps);
-    team_barrier<Team>();
-    const RowStatistics all = statistics_of(table);
-    if (problem.lse != nullptr && first_chunk == 0 && warp == 0 && lane % 4 < 2) {
-        const int row = parts.row + lane % 4 * 8;
-        if (row < live_rows) {
-            problem.lse[first + row] = lane % 4 == 0 ? log_sum(all.peak[0], all.total[0])
-                                                     : log_sum(all.peak[1], all.total[1]);
-        }
-    }
-#pragma unroll 1
-    for (int chunk = first_chunk; chunk < last_chunk; ++chunk) {
-        if (chunk > first_chunk) {
-            load_batch<Tile, Team>(parts, warp, chunk * kGroups, value);
-        }
-        float4 sum[kGroups] = {};
-#pragma unroll 1
-        for (int part = warp; part < parts.count; part += Team::kWarps * Team::kBatch) {
-            if (part > warp) {
-                load_batch<Tile, Team>(parts, part, chunk * kGroups, value);
-            }
+    // A lane's columns of kGroups groups from `group` on; log-sum-exp with the first.
+    template <int kGroups>
+    __device__ __forceinline__ void write(const Problem& problem, int group, const Sum<kGroups>& sum) const {
+        const int lane = threadIdx.x % 32;
+        uint32_t* to = reinterpret_cast<uint32_t*>(problem.out + (first + lane / 4) * kValueColumns) + group * 4 +
+                       lane % 4;
 #pragma unroll
-            for (int i = 0; i < Team::kBatch; ++i) {
-                const int this_part = min(part + i * Team::kWarps, parts.count - 1);  // past the last: zeros
-                const float low = all.factor(0, table.at(this_part, 0, 0));
-                const float high = all.factor(1, table.at(this_part, 0, 1));
-#pragma unroll
-                for (int j = 0; j < kGroups; ++j) {
-                    sum[j].x += low * value[i][j].x;
-                    sum[j].y += low * value[i][j].y;
-                    sum[j].z += high * value[i][j].z;
-                    sum[j].w += high * value[i][j].w;
-                }
+        for (int i = 0; i < 2; ++i) {
+            if (lane / 4 + 8 * i >= live) {
+                continue;
             }
-        }
-        if constexpr (Team::kWarps == 1) {
+            const float norm = sum.total[i] > 0.0f ? 1.0f / sum.total[i] : 0.0f;
 #pragma unroll
             for (int j = 0; j < kGroups; ++j) {
-                write_group(problem, parts, first, live_rows, chunk * kGroups + j, sum[j], all);
+                const float4 value = sum.value[j];
+                to[i * 8 * kValueColumns / 2 + j * 4] = i == 0 ? ptx::pack_bf16(value.x * norm, value.y * norm)
+                                                               : ptx::pack_bf16(value.z * norm, value.w * norm);
             }
-        } else {
-#pragma unroll
-            for (int round = 0; round < kGroups; round += Team::kRound) {
-#pragma unroll
-                for (int j = 0; j < Team::kRound; ++j) {
-                    memory.sum[(warp * Team::kRound + j) * 32 + lane] = sum[round + j];
-                }
-                __syncthreads();
-                if (warp < Team::kRound) {
-                    float4 merged = memory.sum[warp * 32 + lane];
-#pragma unroll
-                    for (int other = 1; other < Team::kWarps; ++other) {
-                        const float4 more = memory.sum[(other * Team::kRound + warp) * 32 + lane];
-                        merged.x += more.x;
-                        merged.y += more.y;
-                        merged.z += more.z;
-                        merged.w += more.w;
-                    }
-                    write_group(problem, parts, first, live_rows, chunk * kGroups + round + warp, merged, all);
-                }
-                __syncthreads();  // the next round uses the same memory
+            if (group == 0 && problem.lse != nullptr && lane % 4 == 0) {
+                problem.lse[first + lane / 4 + 8 * i] = log_sum(sum.peak[i], sum.total[i]);
             }
         }
     }
-    team_barrier<Team>();  // the next block of rows uses the same table
-}
+};
 
-// Blocks of 16 rows of a request, padded to whole tiles.
-template <class Tile>
-__host__ __device__ inline int64_t blocks_of_request(int N, int Hq) {
-    return plan::ceil_div(static_cast<int64_t>(N) * Hq, Tile::kRows) * (Tile::kRows / 16);
-}
-
-// A team takes `chunks` chunks of a block of rows at a time; kChunks is a multiple of that.
+// Called by the warps of a team: one chunk of the columns of a block of rows.
 template <class Tile, class Team>
-__global__ void __launch_bounds__(kMergeWarps * 32, 2)
-    merge_kernel(const __grid_constant__ Problem problem, const int chunks) {
-    constexpr int kTeams = kMergeWarps / Team::kWarps;
-    __shared__ MergeMemory<Team> memory[kTeams];
-    const int pieces = Team::kChunks / chunks;
-    const int64_t request_items = blocks_of_request<Tile>(problem.N, problem.Hq) * pieces;
-    const int64_t items = problem.B * request_items;
-    plan::Line line = {};
-    plan::Request work = {};
-    int live = 0;
-    if (problem.B == 1) {
-        work = work_of<Tile>(problem, 0);
-        live = max(min(problem.node_count[0], problem.N), 0);
-        line = plan::line_of_one(work, problem.workers);
-    }
-    ptx::wait_for_predecessor();
-    if (problem.B > 1) {
-        line = {problem.line[0], problem.line[1], problem.line[2]};
-    }
-    const int team = threadIdx.x / 32 / Team::kWarps;
-    for (int64_t item = blockIdx.x * kTeams + team; item < items; item += gridDim.x * kTeams) {
-        const int request = problem.B == 1 ? 0 : static_cast<int>(item / request_items);
-        const int of_request = static_cast<int>(item - request * request_items);
-        const int first_chunk = of_request % pieces * chunks;
-        const int block = of_request / pieces % (Tile::kRows / 16);
-        const int tile = of_request / pieces / (Tile::kRows / 16);
-        int64_t start = 0;
-        if (problem.B > 1) {
-            work = work_of<Tile>(problem, request);
-            live = max(min(problem.node_count[request], problem.N), 0);
-            start = problem.line[kLineHeader + request];
-        }
-        const int live_rows = live * problem.Hq - tile * Tile::kRows;  // of this tile and on
-        const int all_rows = problem.N * problem.Hq - tile * Tile::kRows;
-        const int64_t first = static_cast<int64_t>(request) * problem.N * problem.Hq + tile * Tile::kRows;
-        const int thread = threadIdx.x % (32 * Team::kWarps);
-        if (first_chunk == 0) {
+__device__ __forceinline__ void merge_chunk(const Problem& problem, const Parts<Tile>& parts, const Rows& rows,
+                                            int chunk, TeamMemory<Team>& memory) {
+    const int warp = threadIdx.x / 32 % Team::kWarps;
+    Sum<Team::kGroups> sum;
+    sum.clear();
 #pragma unroll 1
-            for (int row = max(live_rows, block * 16); row < min(all_rows, block * 16 + 16); ++row) {
-                for (int i = thread; i < kValueColumns / 8; i += 32 * Team::kWarps) {
-                    reinterpret_cast<uint4*>(problem.out + (first + row) * kValueColumns)[i] =
-                        make_uint4(0, 0, 0, 0);
-                }
-                if (problem.lse != nullptr && thread == 0) {
-                    problem.lse[first + row] = minus_infinity();
-                }
-            }
+    for (int part = warp; part < parts.count; part += Team::kWarps * Team::kBatch) {
+        Batch<Team::kBatch, Team::kGroups> batch;
+        batch.load(parts, part, Team::kWarps, chunk * Team::kGroups);
+        batch.add_to(sum);
+    }
+    if constexpr (Team::kWarps == 1) {
+        rows.write(problem, chunk * Team::kGroups, sum);
+    } else {
+        memory.put(warp, sum);
+        team_barrier<Team>();
+#pragma unroll
+        for (int group = warp; group < Team::kGroups; group += Team::kWarps) {
+            rows.write(problem, chunk * Team::kGroups + group, memory.collect(group));
         }
-        if (block * 16 >= live_rows) {
-            continue;
+        team_barrier<Team>();  // the next chunk uses the same memory
+    }
+}
+
+// Rows of dead nodes among 16, by a team.
+template <class Team>
+__device__ __forceinline__ void write_nothing(const Problem& problem, const Rows& rows, int all_rows) {
+    const int thread = threadIdx.x % (32 * Team::kWarps);
+#pragma unroll 1
+    for (int row = max(rows.live, 0); row < min(all_rows, 16); ++row) {
+        for (int i = thread; i < kValueColumns / 8; i += 32 * Team::kWarps) {
+            reinterpret_cast<uint4*>(problem.out + (rows.first + row) * kValueColumns)[i] = make_uint4(0, 0, 0, 0);
         }
-        const plan::Sharers sharers = plan::sharers(line, work, start, tile);
-        if (sharers.last > sharers.first) {
-            merge_block<Tile, Team>(problem, Parts<Tile>(problem, sharers, block), first, live_rows,
-                                     first_chunk, first_chunk + chunks, memory[team]);
+        if (problem.lse != nullptr && thread == 0) {
+            problem.lse[rows.first + row] = minus_infinity();
+        }
+    }
+}
+
+// Every team takes `chunks` chunks of a block of rows; kChunks is a multiple of that.
+template <class Tile, class Team>
+__global__ void __launch_bounds__(Team::kThreads, Team::kBlocks)
+    merge_kernel(const __grid_constant__ Problem problem, const int chunks) {
+    __shared__ TeamMemory<Team> memory[Team::kTeams];
+    const int team = threadIdx.x / 32 / Team::kWarps;
+    const int item = blockIdx.x * Team::kTeams + team;
+    const int pieces = Team::kChunks / chunks;
+    const int row_blocks = blocks_of_request(problem.N, problem.Hq);
+    const int block = item / pieces;  // of all requests
+    const int first_chunk = item % pieces * chunks;
+    const int request = block / row_blocks;
+    if (request >= problem.B) {
+        return;  // the whole team
+    }
+    const int all_rows = problem.N * problem.Hq;
+    const int row = (block - request * row_blocks) * 16;  // of the request
+    const int live = max(min(problem.node_count[request], problem.N), 0);
+    const Rows rows = {static_cast<int64_t>(request) * all_rows + row, live * problem.Hq - row};
+    ptx::wait_for_predecessor();
+    if (first_chunk == 0) {
+        write_nothing<Team>(problem, rows, all_rows - row);
+    }
+    if (rows.live <= 0) {
+        return;
+    }
+    const Parts<Tile> parts(problem, problem.shares[block]);
+    if (parts.count > 1) {
+#pragma unroll 1
+        for (int chunk = first_chunk; chunk < first_chunk + chunks; ++chunk) {
+            merge_chunk<Tile, Team>(problem, parts, rows, chunk, memory[team]);
         }
     }
 }

@@ -34,11 +34,8 @@ int best_config(const ddtree_verify_attn_args& args) {
     const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
     const int major = attribute(cudaDevAttrComputeCapabilityMajor);
     const bool narrow = bytes >= NarrowTile::kBytes && major >= 8;
-    // Work that leaves half of the multiprocessors idle when cut into the larger tiles and units does better in
-    // small ones.
-    const int64_t pieces = args.B * plan::ceil_div(static_cast<int64_t>(args.N) * args.Hq, 64) *
-                           plan::ceil_div(static_cast<int64_t>(args.M) * args.S, 64);
-    if (narrow && pieces * 2 <= attribute(cudaDevAttrMultiProcessorCount)) {
+    if (narrow && plan::prefers_small_tiles(args.B, args.N, args.Hq, static_cast<int64_t>(args.M) * args.S,
+                                            attribute(cudaDevAttrMultiProcessorCount))) {
         return kNarrow;
     }
 #ifdef DDTREE_WGMMA

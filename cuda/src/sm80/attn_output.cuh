@@ -14,10 +14,10 @@ __device__ __forceinline__ float log_sum(float peak, float total) {
 
 template <class Tile>
 __device__ __forceinline__ void write_statistics(const Problem& problem, const Task& task, int row, float peak,
-                                                 float total, float* record) {
-    if (record != nullptr) {
-        record[row] = peak;
-        record[Tile::kRows + row] = total;
+                                                 float total) {
+    if (task.record != nullptr) {
+        task.record[row] = peak;
+        task.record[Tile::kRows + row] = total;
     } else if (problem.lse != nullptr && row < task.rows) {
         problem.lse[(static_cast<int64_t>(task.request) * problem.N * problem.Hq + task.first_row) + row] =
             log_sum(peak, total);

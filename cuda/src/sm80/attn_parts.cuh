@@ -1,4 +1,4 @@
-// The partial results of one tile as the merge reads them, and what their peaks and totals amount to.
+// The partial results of one tile as the merge reads them, and sums of them.
 #pragma once
 
 #include "attn_output.cuh"
@@ -6,27 +6,19 @@
 namespace ddtree {
 namespace mma {
 
-// The parts of a tile, as a lane sees them: rows lane / 4 and 8 further of a block of 16.
+// The parts of a tile, as a lane sees them: rows lane / 4 and 8 further of a block of 16 rows.
 template <class Tile>
 struct Parts {
-    const float* first_opened;  // record of the first part
-    const float* others;        // where that of part 0 would be if it were like the others
+    const float* partial;
+    int first;  // worker
     int count;
     int block;
-    int row;  // of the tile
 
-    static constexpr int64_t kStep = 2 * record_floats<Tile>();  // from worker to worker
-
-    __device__ __forceinline__ Parts(const Problem& problem, const plan::Sharers& sharers, int block_of_tile) {
-        first_opened = problem.partial + plan::slot(sharers.first, true) * record_floats<Tile>();
-        others = problem.partial + plan::slot(sharers.first, false) * record_floats<Tile>();
-        count = static_cast<int>(sharers.last - sharers.first) + 1;
-        block = block_of_tile;
-        row = block * 16 + threadIdx.x % 32 / 4;
-    }
+    __device__ __forceinline__ Parts(const Problem& problem, const Shares& shares)
+        : partial(problem.partial), first(shares.first), count(shares.parts), block(shares.block) {}
 
     __device__ __forceinline__ const float* record(int part) const {
-        return part == 0 ? first_opened : others + part * kStep;
+        return partial + plan::slot(first + part, part == 0) * record_floats<Tile>();
     }
 
     template <int kGroups>
@@ -39,66 +31,104 @@ struct Parts {
     }
 };
 
-// Peaks and totals of a lane's rows over all parts.
-struct RowStatistics {
+// Some parts of a lane's rows, weighted to a common peak: its two columns of kGroups column groups.
+template <int kGroups>
+struct Sum {
     float peak[2];
     float total[2];
+    float4 value[kGroups];
 
-    // What a part with peak `part_peak` counts; 0 in a row that saw nothing.
-    __device__ __forceinline__ float factor(int i, float part_peak) const {
-        return peak[i] == minus_infinity() ? 0.0f : ptx::exp2(part_peak - peak[i]);
-    }
-};
-
-// Peaks and totals of a block's rows: [part][2][16], in shared memory if they fit, else where they are.
-template <class Tile>
-struct StatisticsTable {
-    const Parts<Tile>& parts;
-    float* table;
-    bool fits;
-
-    __device__ __forceinline__ StatisticsTable(const Parts<Tile>& parts_of_tile, float* memory, int most_parts)
-        : parts(parts_of_tile), table(memory), fits(parts_of_tile.count <= most_parts) {}
-
-    // kind 0: peak, 1: total; of the lane's row i.
-    __device__ __forceinline__ float at(int part, int kind, int i) const {
-        return fits ? table[part * 32 + kind * 16 + threadIdx.x % 32 / 4 + 8 * i]
-                    : parts.record(part)[kind * Tile::kRows + parts.row + 8 * i];
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            peak[i] = minus_infinity();
+            total[i] = 0.0f;
+        }
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            value[group] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
     }
 
-    __device__ __forceinline__ void fill(int thread, int threads) const {
-#pragma unroll 6
-        for (int i = thread; fits && i < parts.count * 32; i += threads) {
-            table[i] = parts.record(i / 32)[i / 16 % 2 * Tile::kRows + parts.block * 16 + i % 16];
+    // What something with peak `other` counts under this peak; 0 in a row that saw nothing.
+    __device__ __forceinline__ float factor(int i, float other) const {
+        return peak[i] == minus_infinity() ? 0.0f : ptx::exp2(other - peak[i]);
+    }
+
+    __device__ __forceinline__ void rescale(float low, float high) {
+        total[0] *= low;
+        total[1] *= high;
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            value[group] = make_float4(low * value[group].x, low * value[group].y, high * value[group].z,
+                                       high * value[group].w);
+        }
+    }
+
+    __device__ __forceinline__ void add(float low, float high, const float4 (&more)[kGroups]) {
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+            value[group].x += low * more[group].x;
+            value[group].y += low * more[group].y;
+            value[group].z += high * more[group].z;
+            value[group].w += high * more[group].w;
         }
     }
 };
 
-// The four lanes of a row take turns at the parts.
-template <class Tile>
-__device__ __forceinline__ RowStatistics statistics_of(const StatisticsTable<Tile>& table) {
-    RowStatistics all = {{minus_infinity(), minus_infinity()}, {0.0f, 0.0f}};
-    const int first = threadIdx.x % 4;
-    for (int part = first; part < table.parts.count; part += 4) {
-        all.peak[0] = fmaxf(all.peak[0], table.at(part, 0, 0));
-        all.peak[1] = fmaxf(all.peak[1], table.at(part, 0, 1));
-    }
+// Parts under way: everything is asked for before anything is used. Lane l < 16 has the peak of row l of the
+// block, the others a total.
+template <int kBatch, int kGroups>
+struct Batch {
+    float statistic[kBatch];
+    float4 value[kBatch][kGroups];
+
+    // Parts first, first + step, ..; nothing past the last.
+    template <class Tile>
+    __device__ __forceinline__ void load(const Parts<Tile>& parts, int first, int step, int group) {
+        const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        all.peak[i] = fmaxf(all.peak[i], __shfl_xor_sync(0xffffffffu, all.peak[i], 1));
-        all.peak[i] = fmaxf(all.peak[i], __shfl_xor_sync(0xffffffffu, all.peak[i], 2));
-    }
-    for (int part = first; part < table.parts.count; part += 4) {
-        all.total[0] += all.factor(0, table.at(part, 0, 0)) * table.at(part, 1, 0);
-        all.total[1] += all.factor(1, table.at(part, 0, 1)) * table.at(part, 1, 1);
-    }
+        for (int i = 0; i < kBatch; ++i) {
+            const int part = first + i * step;
+            statistic[i] = lane < 16 ? minus_infinity() : 0.0f;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        all.total[i] += __shfl_xor_sync(0xffffffffu, all.total[i], 1);
-        all.total[i] += __shfl_xor_sync(0xffffffffu, all.total[i], 2);
+            for (int j = 0; j < kGroups; ++j) {
+                value[i][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            }
+            if (part < parts.count) {
+                statistic[i] = parts.record(part)[lane / 16 * Tile::kRows + parts.block * 16 + lane % 16];
+                parts.load(part, group, value[i]);
+            }
+        }
     }
-    return all;
-}
+
+    // Of the lane's row i.
+    __device__ __forceinline__ float peak(int part, int i) const {
+        return __shfl_sync(0xffffffffu, statistic[part], threadIdx.x % 32 / 4 + 8 * i);
+    }
+
+    __device__ __forceinline__ float total(int part, int i) const {
+        return __shfl_sync(0xffffffffu, statistic[part], 16 + threadIdx.x % 32 / 4 + 8 * i);
+    }
+
+    __device__ __forceinline__ void add_to(Sum<kGroups>& sum) const {
+        const float before[2] = {sum.peak[0], sum.peak[1]};
+#pragma unroll
+        for (int part = 0; part < kBatch; ++part) {
+            sum.peak[0] = fmaxf(sum.peak[0], peak(part, 0));
+            sum.peak[1] = fmaxf(sum.peak[1], peak(part, 1));
+        }
+        sum.rescale(sum.factor(0, before[0]), sum.factor(1, before[1]));
+#pragma unroll
+        for (int part = 0; part < kBatch; ++part) {
+            const float low = sum.factor(0, peak(part, 0));  // once more: it needs no register meanwhile
+            const float high = sum.factor(1, peak(part, 1));
+            sum.total[0] += low * total(part, 0);
+            sum.total[1] += high * total(part, 1);
+            sum.add(low, high, value[part]);
+        }
+    }
+};
 
 }  // namespace mma
 }  // namespace ddtree

@@ -23,12 +23,27 @@ namespace plan {
 // What starting another tile costs a worker (its query is loaded, an output is written), in units.
 constexpr int kTileCost = 2;
 
+constexpr int kRowStep = 16;     // rows of a tile are a multiple of it
+constexpr int kFewestRows = 32;  // and no fewer than these, unless the tile has fewer
+
 DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step - 1) / step; }
+
+// a / b for a >= 0, b > 0. Every block draws the line before it does anything else, and a division of 64-bit
+// integers takes a tenth of a microsecond. Below 2^23 the rounded quotient never reaches the next integer.
+DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
+    constexpr int64_t kExact = 1 << 23;
+    if (a < kExact && b < kExact) {
+        return static_cast<int>(static_cast<float>(static_cast<int>(a)) / static_cast<float>(static_cast<int>(b)));
+    }
+    return a / b;
+}
+
 DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 DDTREE_PLAN int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // The work of one request.
 struct Request {
+    int rows;  // of a tile
     int64_t tiles;
     int64_t prefix_units;
     int64_t tail_units;  // an estimate: how many visible tail keys a tile has is known only to its worker
@@ -38,11 +53,27 @@ struct Request {
 
 DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys) {
     if (live <= 0) {
-        return {0, 0, 0};
+        return {rows, 0, 0, 0};
     }
-    const int64_t nodes_of_tile = ceil_div(rows, heads);
-    return {ceil_div(live * heads, rows), ceil_div(prefix, keys),
-            smaller(ceil_div(live, keys), 1 + nodes_of_tile / 8)};
+    // A tile of many nodes sees more of the tail.
+    const int64_t most_tail = live <= keys ? 1 : 1 + quotient(rows + heads - 1, heads) / 8;
+    return {rows, ceil_div(live * heads, rows), ceil_div(prefix, keys), smaller(ceil_div(live, keys), most_tail)};
+}
+
+// A request that has all workers for itself: with the fewest rows in a tile that leave nobody more units to do.
+// What a worker loads and writes besides is in proportion to them.
+DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
+    Request work = request(prefix, live, heads, rows, keys);
+    if (rows <= kFewestRows || work.tiles == 0 || work.tiles > workers) {
+        return work;
+    }
+    const int64_t most_splits = quotient(workers, work.tiles);
+    const int64_t share = quotient(work.units() + most_splits - 1, most_splits);
+    const int64_t tiles = quotient(workers, quotient(work.units() + share - 1, share));
+    const int64_t steps = quotient(ceil_div(live * heads, kRowStep) + tiles - 1, tiles);
+    work.rows = static_cast<int>(larger(steps * kRowStep, kFewestRows));
+    work.tiles = quotient(live * heads + work.rows - 1, work.rows);
+    return work;
 }
 
 // The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without
@@ -61,7 +92,7 @@ struct Line {
 DDTREE_PLAN int64_t length(const Request& request) { return request.tiles * (kTileCost + request.units()); }
 
 DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
-    return {larger(ceil_div(total, workers), 1), kTileCost, 0};
+    return {larger(quotient(total + workers - 1, workers), 1), kTileCost, 0};
 }
 
 // One request. Shares are aligned with tiles where that costs next to nothing: workers of different tiles then
@@ -72,11 +103,11 @@ DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
         return even;
     }
     if (request.tiles > workers) {
-        const int64_t whole = ceil_div(request.tiles, workers) * even.pitch(request);
+        const int64_t whole = quotient(request.tiles + workers - 1, workers) * even.pitch(request);
         return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0};
     }
-    const int64_t splits = workers / request.tiles;
-    const int64_t share = ceil_div(request.units(), splits);
+    const int64_t splits = quotient(workers, request.tiles);
+    const int64_t share = quotient(request.units() + splits - 1, splits);
     return share * 32 > even.share * 33 ? even : Line{share, 0, splits * share};
 }
 
@@ -94,22 +125,17 @@ struct Piece {
 DDTREE_PLAN Piece piece_at(const Line& line, const Request& request, int64_t start, int64_t position,
                            int64_t end) {
     const int64_t pitch = line.pitch(request);
-    const int64_t tile = (position - start) / pitch;
+    const int64_t tile = quotient(position - start, pitch);
     const int64_t origin = start + tile * pitch + line.lead;
     const int64_t first = larger(position - origin, 0);
     const int64_t last = smaller(end - origin, request.units());
     return {tile, first, last, first == 0 && last == request.units(), first == 0, start + (tile + 1) * pitch};
 }
 
-// The workers that share a tile: [first, last].
-struct Sharers {
-    int64_t first;
-    int64_t last;
-};
-
-DDTREE_PLAN Sharers sharers(const Line& line, const Request& request, int64_t start, int64_t tile) {
-    const int64_t origin = start + tile * line.pitch(request) + line.lead;
-    return {origin / line.share, (origin + request.units() - 1) / line.share};
+// How many workers share a tile that `worker` opens; each has the units after those of the one before.
+DDTREE_PLAN int64_t sharers(const Line& line, const Request& request, int64_t start, int64_t tile, int64_t worker) {
+    const int64_t end = start + tile * line.pitch(request) + line.lead + request.units();
+    return quotient(end - 1, line.share) - worker + 1;
 }
 
 // A worker has at most two pieces that are not whole: the rest of a tile that an earlier worker opened, and
@@ -119,13 +145,20 @@ DDTREE_PLAN int64_t slot(int64_t worker, bool opens) { return 2 * worker + (open
 // Tail units are an estimate of `estimated`; of the `actual` ones a piece does those from
 // tail_unit(first) up to tail_unit(last).
 DDTREE_PLAN int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
-    return unit * actual / estimated;
+    return quotient(unit * actual, estimated);
+}
+
+// Work that leaves half of the processors idle when it is cut into tiles of 64 rows and units of 64 keys does better
+// in small ones.
+DDTREE_PLAN bool prefers_small_tiles(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int processors) {
+    return batch * ceil_div(nodes * heads, 64) * ceil_div(slots, 64) * 2 <= processors;
 }
 
 // Workers that can possibly find work, for the sizes that the host knows.
 DDTREE_PLAN int useful_workers(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int rows, int keys,
                                int most) {
-    const Request largest = request(slots, nodes, heads, rows, keys);
+    const int fewest = rows < kFewestRows ? rows : kFewestRows;
+    const Request largest = request(slots, nodes, heads, fewest, keys);
     return static_cast<int>(smaller(batch * largest.tiles * (largest.units() + kTileCost), most));
 }
 

@@ -18,7 +18,26 @@ __device__ __forceinline__ float minus_infinity() { return __int_as_float(0xff80
 struct RowPair {
     float peak[2];   // scaled scores, log2
     float total[2];  // sum of the weights of this thread's keys, unrounded
-    int node[2];     // of the tile's nodes
+    int nodes;       // of the tile's nodes: of the first row, and 256 times that of the second
+
+    __device__ __forceinline__ void start(const Problem& problem, const Task& task, int first_row) {
+        nodes = 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int row = min(first_row + 8 * i, task.rows - 1);
+            peak[i] = minus_infinity();
+            total[i] = 0.0f;
+            nodes += ((task.first_row + row) / problem.Hq - task.first_row / problem.Hq) << (8 * i);
+        }
+    }
+
+    // From Tile::kPeaks, so that no register holds them from unit to unit.
+    __device__ __forceinline__ void read_peaks(const float* peaks, int first_row) {
+        peak[0] = peaks[first_row];
+        peak[1] = peaks[first_row + 8];
+    }
+
+    __device__ __forceinline__ int node(int i) const { return nodes >> (8 * i) & 255; }
 };
 
 // Is some key of the unit invisible to some row?
@@ -77,7 +96,7 @@ __device__ __forceinline__ void finish_scores(float (&score)[Tile::kKept][4], co
             const int key = role.kept_key + index * Role<Tile>::kKeptStep;
 #pragma unroll
             for (int row = 0; row < 2; ++row) {
-                const uint32_t word = visible[rows.node[row] * Tile::kMaskWords + key / 32] >> (key % 32);
+                const uint32_t word = visible[rows.node(row) * Tile::kMaskWords + key / 32] >> (key % 32);
                 score[index][2 * row] = (word & 1u) != 0 ? score[index][2 * row] : minus_infinity();
                 score[index][2 * row + 1] = (word & 2u) != 0 ? score[index][2 * row + 1] : minus_infinity();
             }

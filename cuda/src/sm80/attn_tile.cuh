@@ -26,6 +26,7 @@ constexpr int kPlanes = kColumns * 2 / kPlaneRow;
 constexpr int kValuePlanes = kValueColumns * 2 / kPlaneRow;
 static_assert(kValuePlanes == kWarps, "one warp for each plane of the value");
 constexpr int kMostTailNodes = 1025;
+constexpr int kPlaceBytes = 136;
 constexpr int kMostMaskWords = (kMostTailNodes + 31) / 32;
 
 using layout::chunk_offset;
@@ -67,10 +68,10 @@ struct Tile {
     static constexpr int kExchangeBytes = kWarps * (kDepthWarps - 1) * kKept * 512;
     static constexpr int kWeights = kExchange + kExchangeBytes;
     static constexpr int kPeaks = kWeights + kQueryPlaneBytes;
-    static constexpr int kVisible = kPeaks + kRows * 4;
+    static constexpr int kPlace = kPeaks + kRows * 4;
+    static constexpr int kVisible = kPlace + kPlaceBytes;
     static constexpr int kTail = kVisible + (kRows + 1) * kMaskWords * 4;
-    static constexpr int kTailCount = kTail + (kMostTailNodes + 1) * 2;
-    static constexpr int kBytes = kTailCount + 16;
+    static constexpr int kBytes = kTail + (kMostTailNodes + 1) * 2;
     static_assert(kHeldPlanes * kQueryPlaneBytes <= kStageBytes, "held planes pass through the last stage");
     static_assert((2 * kSharers + 2) * kRows * 4 <= kExchangeBytes && kMostMaskWords * 4 <= kExchangeBytes, "");
 };

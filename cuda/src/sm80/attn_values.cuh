@@ -94,7 +94,7 @@ struct Output {
 // or a record of a part of it. Nothing is in the stages.
 template <class Tile>
 __device__ __forceinline__ void write_output(const Problem& problem, const Task& task,
-                                             const Output<Tile>& output, const RowPair& rows, float* record,
+                                             const Output<Tile>& output, const RowPair& rows,
                                              unsigned char* memory, const Role<Tile>& role) {
     float* shared_total = reinterpret_cast<float*>(memory + Tile::kExchange);  // [kSharers, kRows]
     float* norm = shared_total + Tile::kSharers * Tile::kRows;                 // [kRows]
@@ -117,10 +117,10 @@ __device__ __forceinline__ void write_output(const Problem& problem, const Task&
             total += shared_total[sharer * Tile::kRows + row];
         }
         norm[row] = total > 0.0f ? 1.0f / total : 0.0f;
-        write_statistics<Tile>(problem, task, row, peaks[row], total, record);
+        write_statistics<Tile>(problem, task, row, peaks[row], total);
     }
-    if (record != nullptr) {
-        float4* to = reinterpret_cast<float4*>(record + 2 * Tile::kRows) + threadIdx.x;
+    if (task.record != nullptr) {
+        float4* to = reinterpret_cast<float4*>(task.record + 2 * Tile::kRows) + threadIdx.x;
 #pragma unroll
         for (int i = 0; i < Tile::kRowBlocks * 8; ++i) {
             const float(&sum)[4] = output.sum[i / 8][i % 8];

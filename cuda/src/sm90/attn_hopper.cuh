@@ -34,10 +34,10 @@ struct HopperTile {
     static constexpr int kWeights = kStages + kStageCount * kStageBytes;
     static constexpr int kExchange = kWeights;  // statistics, while no weights are in it
     static constexpr int kPeaks = kWeights + kQueryPlaneBytes;
-    static constexpr int kVisible = kPeaks + kRows * 4;
+    static constexpr int kPlace = kPeaks + kRows * 4;
+    static constexpr int kVisible = kPlace + kPlaceBytes;
     static constexpr int kTail = kVisible + (kRows + 1) * kMaskWords * 4;
-    static constexpr int kTailCount = kTail + (kMostTailNodes + 1) * 2;
-    static constexpr int kBytes = kTailCount + 16;
+    static constexpr int kBytes = kTail + (kMostTailNodes + 1) * 2;
     static_assert(kBytes <= 227 * 1024 && kWeights % 1024 == 0 && kStages % 1024 == 0, "");
 };
 
@@ -54,6 +54,9 @@ struct Role<HopperTile> {
 
 // Score steps behind the values of the unit before: they run while its last readers are waited for.
 constexpr int kScoresAhead = 12;
+
+// Planes of the first unit that its scores start with, while the others are on their way.
+constexpr int kPlanesAhead = 4;
 
 // Starts steps [kFirst, kLast) of the scores of a unit: 64 rows by this warpgroup's 32 keys. Between them go
 // the copies of a later unit, if there is one.
@@ -96,18 +99,20 @@ __device__ __forceinline__ void start_values(float (&output)[128], uint32_t weig
 
 // The weights of a unit are not final: raises the peaks, makes them anew, rescales what came before.
 __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair& rows,
-                                             Weights<HopperTile>& weights, float (&output)[128],
+                                             Weights<HopperTile>& weights, float (&output)[128], bool first,
                                              unsigned char* memory, const Role<HopperTile>& role) {
     using Tile = HopperTile;
     const float* factors = raise_peaks<Tile>(score, rows, weights, memory, role);
-    const float low = factors[role.kept_row + role.lane / 4];
-    const float high = factors[role.kept_row + role.lane / 4 + 8];
+    if (!first) {
+        const float low = factors[role.kept_row + role.lane / 4];
+        const float high = factors[role.kept_row + role.lane / 4 + 8];
 #pragma unroll
-    for (int i = 0; i < 128; i += 4) {
-        output[i] *= low;
-        output[i + 1] *= low;
-        output[i + 2] *= high;
-        output[i + 3] *= high;
+        for (int i = 0; i < 128; i += 4) {
+            output[i] *= low;
+            output[i + 1] *= low;
+            output[i + 2] *= high;
+            output[i + 3] *= high;
+        }
     }
     __syncthreads();  // the statistics lie where the weights go
     weights.store(memory, 0, role);
@@ -117,7 +122,7 @@ __device__ __forceinline__ void redo_weights(const float (&score)[4][4], RowPair
 
 // Like write_output() of sm80/attn_values.cuh, for this kernel's layout.
 __device__ __forceinline__ void write_tile(const Problem& problem, const Task& task, const float (&output)[128],
-                                           const RowPair& rows, float* record, unsigned char* memory,
+                                           const RowPair& rows, unsigned char* memory,
                                            const Role<HopperTile>& role) {
     using Tile = HopperTile;
     float* shared_total = reinterpret_cast<float*>(memory + Tile::kExchange);
@@ -137,18 +142,17 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
     for (int i = 0; i < 2; ++i) {
         total[i] = shared_total[row + 8 * i] + shared_total[Tile::kRows + row + 8 * i];
         if (role.group == 0 && role.lane % 4 == 0) {
-            write_statistics<Tile>(problem, task, row + 8 * i, rows.peak[i], total[i], record);
+            write_statistics<Tile>(problem, task, row + 8 * i, rows.peak[i], total[i]);
         }
     }
-    if (record != nullptr) {
+    if (task.record != nullptr) {
         if (role.kept_row >= task.rows) {
             return;  // a warp without live rows
         }
-        float4* to = reinterpret_cast<float4*>(record + 2 * Tile::kRows) + threadIdx.x;
+        float4* to = reinterpret_cast<float4*>(task.record + 2 * Tile::kRows) + threadIdx.x / 32 * 1024 + role.lane;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
-            to[i * kThreads] =
-                make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
+            to[i * 32] = make_float4(output[4 * i], output[4 * i + 1], output[4 * i + 2], output[4 * i + 3]);
         }
         return;
     }
@@ -167,32 +171,27 @@ __device__ __forceinline__ void write_tile(const Problem& problem, const Task& t
     write_rows(problem, task, staged);
 }
 
-__device__ __forceinline__ void run_hopper_task(const Problem& problem, const Task& task, float* record,
+__device__ __forceinline__ void run_hopper_task(const Problem& problem, const Task& task, Pages<HopperTile>& pages,
                                                 unsigned char* memory, const Role<HopperTile>& role) {
     using Tile = HopperTile;
     const uint32_t base = ptx::shared_address(memory);
     const auto stage = [&](int unit) { return base + Tile::kStages + unit % 2 * Tile::kStageBytes; };
     const int units = task.prefix_units + task.tail_units;
 
-    Pages<Tile> pages;
-    pages.look_up(problem, task, memory, 0);
-    pages.copier(problem, task, 0, stage(0)).copy_all();
+    const Copier<Tile> first = pages.copier(problem, task, 0, stage(0));
+    first.copy_planes<0, kPlanesAhead>();
+    ptx::commit_copies();
+    first.copy_planes<kPlanesAhead, kPlanes>();
     ptx::commit_copies();
     pages.look_up(problem, task, memory, 1);
-    pages.copier(problem, task, 1, stage(1)).copy_all();
+    pages.copier(problem, task, 1, stage(1)).copy_planes<0, kPlanes>();
     ptx::commit_copies();
     pages.look_up(problem, task, memory, 2);
     if (threadIdx.x < Tile::kRows) {
         reinterpret_cast<float*>(memory + Tile::kPeaks)[threadIdx.x] = minus_infinity();
     }
     RowPair rows;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = min(role.kept_row + role.lane / 4 + 8 * i, task.rows - 1);
-        rows.peak[i] = minus_infinity();
-        rows.total[i] = 0.0f;
-        rows.node[i] = (task.first_row + row) / problem.Hq - task.first_row / problem.Hq;
-    }
+    rows.start(problem, task, role.kept_row + role.lane / 4);
     float output[128];
 #pragma unroll
     for (int i = 0; i < 128; ++i) {
@@ -205,12 +204,14 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
     }
     wgmma::complete(output);
     wgmma::complete(score);
+    ptx::wait_for_copies<2>();
+    wgmma::publish();
+    __syncthreads();
+    start_scores<0, kPlanesAhead * 4, false>(score, base, stage(0), role.group, nullptr);
     ptx::wait_for_copies<1>();
     wgmma::publish();
     __syncthreads();
-    if (units > 0) {
-        start_scores<0, kPlanes * 4, false>(score, base, stage(0), role.group, nullptr);
-    }
+    start_scores<kPlanesAhead * 4, kPlanes * 4, false>(score, base, stage(0), role.group, nullptr);
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
         const bool masked = is_masked<Tile>(task, unit);
@@ -239,7 +240,7 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
             redo = __syncthreads_or(weights.breaks_out);
         }
         if (redo) {
-            redo_weights(scaled, rows, weights, output, memory, role);
+            redo_weights(scaled, rows, weights, output, unit == 0, memory, role);
         }
         rows.total[0] += weights.sum[0];
         rows.total[1] += weights.sum[1];
@@ -261,15 +262,15 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
     wgmma::complete(output);
     ptx::wait_for_copies<0>();
     __syncthreads();  // the last weights and values have been read
-    write_tile(problem, task, output, rows, record, memory, role);
+    write_tile(problem, task, output, rows, memory, role);
 }
 
 __global__ void __launch_bounds__(kThreads, 1) hopper_kernel(const __grid_constant__ Problem problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
     const Role<HopperTile> role;
-    walk_share<HopperTile>(problem, memory, [&](const Task& task, float* record) {
-        run_hopper_task(problem, task, record, memory, role);
+    walk_share<HopperTile>(problem, memory, [&](const Task& task, const Task&, Pages<HopperTile>& pages) {
+        run_hopper_task(problem, task, pages, memory, role);
     });
 }
 
