@@ -90,8 +90,8 @@ __device__ __forceinline__ void sort_into_bins(const OrderMemory& memory, const 
     const double scale = bins_per_unit(best, lowest);
 #pragma unroll 1
     for (int item = self; item < count; item += threads) {
-        const double steps = (best - found.score[item]) * scale;  // may be too large for an int
-        const int bin = steps < last_bin ? max(static_cast<int>(steps), 0) : last_bin;
+        const double steps = (best - found.score[item]) * scale;  // may be beyond what an int holds
+        const int bin = !(steps > 0.0) ? 0 : steps < last_bin ? static_cast<int>(steps) : last_bin;
         memory.where[item] = bin + kMostBins * static_cast<uint32_t>(atomicAdd(&memory.bin[bin], 1));
     }
     __syncthreads();
