@@ -144,35 +144,34 @@ __device__ __forceinline__ bool comes_before(const Candidates& found, int a, int
     return score_a > score_b || (score_a == score_b && tuple_before(found, a, b));
 }
 
-// Numbers of few candidates: how many score as much, itself included. Right unless some tie; then two at least
-// get one number, and the answer is true for one of them. A warp holds all scores and takes one candidate after
-// the other.
+// Numbers of few candidates: how many score as much, itself included. Right unless some tie, which the answer
+// says to all. A warp holds all scores and takes one candidate after the other.
 __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const Candidates& found, int count) {
+    constexpr int kEqual = 1 << 16;  // counts equal scores above the bits that count
     const int lane = threadIdx.x % kWarp;
     double held[kHeld];
 #pragma unroll
     for (int i = 0; i < kHeld; ++i) {
         held[i] = i * kWarp + lane < count ? found.score[i * kWarp + lane] : kNoScore;
     }
+    bool tied = false;
 #pragma unroll 2
     for (int item = threadIdx.x / kWarp; item < count; item += blockDim.x / kWarp) {
         const double score = found.score[item];
-        int number = 0;
+        int counted = 0;
 #pragma unroll
         for (int i = 0; i < kHeld; ++i) {
             if (i * kWarp < count) {
-                number += held[i] >= score;
+                counted += (held[i] >= score ? 1 : 0) + (held[i] == score ? kEqual : 0);
             }
         }
-        number = __reduce_add_sync(kFullWarp, number);
+        counted = __reduce_add_sync(kFullWarp, counted);
+        tied |= counted >= 2 * kEqual;
         if (lane == 0) {
-            memory.number[item] = number;
-            memory.placed[number - 1] = static_cast<Small>(item);
+            memory.number[item] = counted % kEqual;
         }
     }
-    __syncthreads();
-    const int item = threadIdx.x;
-    return item < count && memory.placed[memory.number[item] - 1] != item;
+    return __syncthreads_or(tied);
 }
 
 // The same where some tie: tuples decide.
@@ -220,9 +219,9 @@ __device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const 
     __syncthreads();
 }
 
-// Makes the candidates with numbers up to `budget` nodes. They are seen by all afterwards; any `again` goes to all.
-__device__ __forceinline__ bool make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
-                                           int count, int budget, bool again) {
+// Makes the candidates with numbers up to `budget` nodes. They are seen by all afterwards.
+__device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
+                                           int count, int budget) {
 #pragma unroll 1
     for (int item = threadIdx.x; item < count; item += blockDim.x) {
         const int number = memory.number[item];
@@ -239,7 +238,7 @@ __device__ __forceinline__ bool make_nodes(const OrderMemory& memory, const Cand
             }
         }
     }
-    return __syncthreads_or(again);
+    __syncthreads();
 }
 
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
@@ -247,17 +246,12 @@ __device__ __forceinline__ bool make_nodes(const OrderMemory& memory, const Cand
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
-    if (count <= kFewCandidates) {
-        const bool tied = number_by_pairs(memory, found, count);
-        if (!make_nodes(memory, found, nodes, count, budget, tied)) {
-            return;
-        }
-        nodes.clear(budget + 1);
-        number_ties(memory, found, count);
-    } else {
+    if (count > kFewCandidates) {
         number_by_bins(memory, team, found, count, budget, lowest);
+    } else if (number_by_pairs(memory, found, count)) {
+        number_ties(memory, found, count);
     }
-    make_nodes(memory, found, nodes, count, budget, false);
+    make_nodes(memory, found, nodes, count, budget);
 }
 
 }  // namespace ddtree

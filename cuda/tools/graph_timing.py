@@ -14,11 +14,11 @@ from functools import partial
 import numpy as np
 
 from harness.bench.device import DeviceTools
-from harness.bench.session import engine_of, tools_of
+from harness.bench.session import tools_of
 from harness.contract import OK, status_text
 from harness.memory.space import Records, Space
-from harness.targets.base import Target
 from harness.targets.engine import Engine
+from harness.targets.library_target import LibraryTarget
 
 DISCARDED = 5  # first samples of a series
 Enqueue = Callable[[], int]
@@ -43,8 +43,8 @@ class Times:
 class Stopwatch:
     """Captures and times calls of one library."""
 
-    def __init__(self, target: Target) -> None:
-        self.engine: Engine = engine_of(target)
+    def __init__(self, target: LibraryTarget) -> None:
+        self.engine: Engine = target.engine
         self.space: Space = self.engine.space
         self.tools: DeviceTools | None = tools_of(target)
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from harness.bench.copies import array_bytes
 from harness.bench.seen import observed
-from harness.bench.session import engine_of
 from harness.bench.step_copies import StepCopy
 from harness.case import AnyArray, Case, Recipe
 from harness.contract import KERNELS, OK
@@ -20,8 +19,8 @@ from harness.memory.space import Space
 from harness.results import Outcome
 from harness.shapes import bind, shape_in
 from harness.targets.arguments import kernel_args
-from harness.targets.base import Target
 from harness.targets.engine import Engine
+from harness.targets.library_target import LibraryTarget
 from references import kv_commit
 
 TAIL_PAGES = 2  # that hold a request's tail; nothing else stands in them
@@ -200,12 +199,12 @@ class Step:
 
     in_place = True
 
-    def __init__(self, target: Target, inputs: Arrays, scalars: Mapping[str, Any]) -> None:
+    def __init__(self, target: LibraryTarget, inputs: Arrays, scalars: Mapping[str, Any]) -> None:
         kernel = KERNELS["greedy_step"]
         expected = expected_outputs("greedy_step", inputs, scalars)
         self._case = Case("step", "greedy_step", "", (), "attention", "valid", 0, inputs, scalars, expected)
         self._target = target
-        self._copy = StepCopy(engine_of(target), inputs, scalars, bind(kernel, inputs, scalars), 0, None)
+        self._copy = StepCopy(target.engine, inputs, scalars, bind(kernel, inputs, scalars), 0, None)
 
     def stage(self, poison: int) -> None:
         """Everything anew, and the planning call."""
