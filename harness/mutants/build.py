@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import harness
 from harness.errors import EnvironmentProblem
 
 TARGETS = ("cpu", "cuda")
-
-
 _FOLDERS = {"cpu": "mutants", "cuda": "mutants-cuda"}
 
 
@@ -35,18 +36,28 @@ def build_library(target: str = "cpu") -> Path:
     cmake = shutil.which("cmake", path=environment["PATH"])
     if cmake is None:
         raise EnvironmentProblem("no cmake found; install it, or `pip install cmake ninja`")
-    generator = ["-G", "Ninja"] if shutil.which("ninja", path=environment["PATH"]) else []
-    if (build / "CMakeCache.txt").is_file():
-        generator = []  # that of the first time
-    for command in (
-        [cmake, "-S", str(source), "-B", str(build), f"-DDDTREE_CUDA={target == 'cuda'}", *generator],
-        [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
-    ):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
-            raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
+    ninja = shutil.which("ninja", path=environment["PATH"]) is not None
+    with _alone(build):
+        again = (build / "CMakeCache.txt").is_file()  # with the generator of the first time
+        generator = ["-G", "Ninja"] if ninja and not again else []
+        for command in (
+            [cmake, "-S", str(source), "-B", str(build), f"-DDDTREE_CUDA={target == 'cuda'}", *generator],
+            [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
+        ):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+                raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
     library = build / f"libddtree_mutants_{target}.so"
     if not library.is_file():
         raise EnvironmentProblem(f"the build left no {library.name} in {build}")
     return library
+
+
+@contextmanager
+def _alone(build: Path) -> Iterator[None]:
+    """One build at a time in this folder: a library must not change while another process opens it."""
+    build.mkdir(parents=True, exist_ok=True)
+    with (build / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -6,6 +6,9 @@ import ctypes
 import re
 import shutil
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -19,6 +22,7 @@ from harness.cli.mutants import command
 from harness.contract import KERNELS
 from harness.flags import FLAGS
 from harness.generate import generate
+from harness.mutants import build as build_module
 from harness.mutants import fakes
 from harness.mutants.bench import Bench
 from harness.mutants.build import build_library, source_folder
@@ -198,6 +202,26 @@ def test_two_dead_workers_are_enough_where_one_kill_decides(smoke: Path) -> None
         assert spent.verdict == "killed" and spent.cases == 2
         spent = run_mutant(every, cases, cast(Bench, Dying()))
         assert spent.verdict == "killed" and spent.cases == len(ordered(every, cases.summaries()))
+
+
+def test_one_build_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    source = tmp_path / "cuda" / "mutants"
+    source.mkdir(parents=True)
+    library = tmp_path / "build" / "mutants" / "libddtree_mutants_cpu.so"
+    running = threading.Semaphore(1)
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert running.acquire(blocking=False), "two builds in one folder"
+        time.sleep(0.05)
+        library.touch()
+        running.release()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(build_module, "source_folder", lambda: source)
+    monkeypatch.setattr(build_module.shutil, "which", lambda name, path=None: name)
+    monkeypatch.setattr(build_module.subprocess, "run", run)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda _: build_library(), range(4))) == [library] * 4
 
 
 @pytest.mark.slow
