@@ -76,18 +76,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def orders(runs: int, random: int) -> list[str | None]:
-    """Thread orders, by run; None is what verify does by itself, forward and then reverse."""
+    """Thread orders, by run; None is what verify does by itself: under the emulator forward, then reverse."""
     return [None] * (runs - random) + [f"random:{seed}" for seed in range(1, random + 1)]
 
 
 def run_of(number: int, results: Results) -> Run:
     """One run, boiled down."""
     passed = [case for case in results.cases if case.outcome is Outcome.PASS]
+    usual = "forward, reverse" if results.target.timing == "emulated" else "its own"
     worst = max(passed, key=lambda case: case.share or 0.0, default=None)
     return Run(
         number=number,
         time=results.run.time,
-        order=str(results.run.options["order"] or "forward, reverse"),
+        order=str(results.run.options["order"] or usual),
         seconds=results.run.seconds,
         cases=len(results.cases),
         passed=len(passed),
