@@ -30,14 +30,17 @@ _ALL = "*"
 
 
 def write_matrix(body: Body, folder: Path) -> tuple[Path, ...]:
-    """Write ``mutants.json``, then ``mutants.md`` and ``mutants.html`` from it."""
-    truth = write_whole(folder / "mutants.json", json.dumps(body, indent=1, ensure_ascii=False) + "\n")
-    loaded = json.loads(truth.read_text(encoding="utf-8"))
-    return (
-        truth,
-        write_whole(folder / "mutants.md", render_markdown(loaded)),
-        write_whole(folder / "mutants.html", render_html(loaded)),
-    )
+    """Write ``mutants.json``, and ``mutants.md`` and ``mutants.html`` as that very text has them.
+
+    KeyError, TypeError, AttributeError or jinja2's UndefinedError where ``body`` is no matrix; then nothing is
+    written.
+    """
+    truth = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+    loaded = json.loads(truth)
+    files = {
+        "mutants.json": truth, "mutants.md": render_markdown(loaded), "mutants.html": render_html(loaded),
+    }  # fmt: skip
+    return tuple(write_whole(folder / name, text) for name, text in files.items())
 
 
 def groups(body: Body) -> list[dict[str, Any]]:

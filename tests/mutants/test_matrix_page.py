@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from harness.cli.report import command as report_command
+from harness.errors import UsageProblem
 from harness.mutants.matrix import Matrix, survivors_first
 from harness.mutants.model import Fate, Kill, Mutant
 from harness.report.mutants import groups, render_html, render_markdown, write_matrix
@@ -98,3 +105,22 @@ def test_files(tmp_path: Path) -> None:
     written = write_matrix(matrix().to_json(), tmp_path)
     assert [path.name for path in written] == ["mutants.json", "mutants.md", "mutants.html"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mutants.html", "mutants.json", "mutants.md"]
+
+
+def test_the_matrix_is_rendered_again_byte_for_byte(tmp_path: Path) -> None:
+    written = write_matrix(matrix().to_json(), tmp_path / "first")
+    words = [str(written[0]), "--out", str(tmp_path / "second")]
+    ran = CliRunner().invoke(report_command, words, standalone_mode=False)
+    assert ran.return_value == 0, ran.output
+    for path in written:
+        assert (tmp_path / "second" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("change", [{"mutants": None}, {"totals": {}}, {"mutants": [{"name": "m"}]}])
+def test_a_damaged_matrix_is_refused_and_nothing_written(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "mutants.json"
+    path.write_text(json.dumps({**matrix().to_json(), **change}))
+    words = [str(path), "--out", str(tmp_path / "second")]
+    ran = CliRunner().invoke(report_command, words, standalone_mode=False)
+    assert isinstance(ran.exception, UsageProblem) and "damaged matrix" in str(ran.exception)
+    assert not (tmp_path / "second").exists()
