@@ -175,7 +175,9 @@ def load_bench(path: Path) -> BenchResults:
                     del series[name]
         fields = {k: v for k, v in body.items() if k not in ("schema", "schema_version", "totals")}
         made: BenchResults = build(BenchResults, {**fields, "environment": {"facts": body["environment"]}})
-        if body["totals"] != made.totals or any(not s.seconds for c in made.cases for s in c.series):
+        samples = [one.seconds for case in made.cases for one in case.series]
+        samples += [one.seconds for case in made.cases for one in case.stages]
+        if body["totals"] != made.totals or not all(samples):
             raise ValueError("totals or samples do not fit the cases")
         return made
     except (KeyError, TypeError, ValueError) as error:

@@ -116,4 +116,11 @@ def _from_body(body: Mapping[str, object]) -> CompareResults:
     made: CompareResults = build(CompareResults, {**fields, "environment": {"facts": body["environment"]}})
     if body["totals"] != made.totals:
         raise ValueError("the totals are not those of the cases")
+    if made.min_effect < 0:
+        raise ValueError("the smallest effect that counts is negative")
+    for case in made.cases:
+        interval = [value is not None for value in (case.ratio, case.low, case.high)]
+        timed = [bool(case.first), bool(case.second), *interval]
+        if any(timed) and not all(timed):
+            raise ValueError(f"{case.case_id}: samples and interval do not fit each other")
     return made

@@ -53,10 +53,17 @@ def build(kind: Any, value: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return kind(value)
     if type(value) is kind or (kind is float and type(value) is int):
-        if kind is float and not isfinite(value):
-            raise ValueError(f"{value} is not a finite number")
+        if kind is float and not _is_finite(value):
+            raise ValueError(f"{str(value)[:40]} is not a finite number")
         return value
     raise TypeError(f"{str(value)[:40]!r} where a {getattr(kind, '__name__', kind)} belongs")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 @cache

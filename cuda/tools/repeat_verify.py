@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             body = summary(runs, given.runs, results)
             write(given.out, body)
             print(line(runs[-1]), flush=True)
-    except HarnessError as error:
+    except (HarnessError, OSError) as error:
         print(f"repeat_verify: {error}", file=sys.stderr)
         return EXIT_USAGE if isinstance(error, UsageProblem) else EXIT_ENVIRONMENT
     print(f"{body['verdict']}: {given.out}.md")
@@ -116,7 +116,7 @@ def summary(runs: Sequence[Run], planned: int, last: Results) -> dict[str, Any]:
     return {
         "schema": "ddtree-repeated",
         "schema_version": 1,
-        "verdict": "FAIL" if alarms else "no alarm",
+        "verdict": "FAIL" if alarms else "no alarm" if len(runs) == planned else "unfinished, no alarm",
         "target": asdict(last.target),
         "environment": dict(last.environment.facts),
         "fixtures": last.run.fixtures,

@@ -24,7 +24,9 @@ class PythonSession:
 
     def arrange(self, cache: str, touched: int, calls: int) -> Arrangement:
         """Nothing to set up: one call is one sample."""
-        return Arrangement(cache, self._target.identity.info.timing, 1, 1, touched, 0, "")
+        timing = self._target.identity.info.timing
+        quantity = "stream events" if timing == "event" else timing
+        return Arrangement(cache, quantity, 1, 1, touched, 0, "")
 
     def check(self) -> Observation:
         """As in a verify."""

@@ -25,7 +25,7 @@ VERBS = {
     "mutants": ("mutants", "Run wrong kernels on purpose, and say which cases catch them."),
     "list": ("list", "List cases, families or flags."),
     "show": ("show", "Print one case with its tree."),
-    "report": ("report", "Render results.json again."),
+    "report": ("report", "Render the JSON file of a run again."),
     "merge": ("merge", "Join the results of all shards of a run."),
     "repro": ("repro", "Write one case as a small C++/CUDA program for debuggers and profilers."),
 }

@@ -45,8 +45,7 @@ def command(
     with progress_bar(f"timing {target}") as bar:
 
         def progress(_: BenchCase, done: int, total: int) -> None:
-            if bar is not None:
-                bar(done, total)
+            bar(done, total)
 
         results = bench(fixtures, target, options, progress=progress, notify=_notify, program=program())
     code = EXIT_CONFORMANCE if results.exit_reason else EXIT_PASS

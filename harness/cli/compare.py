@@ -9,7 +9,7 @@ import click
 
 from harness.bench.compare import CompareOptions, compare
 from harness.cli import EXIT_CONFORMANCE, EXIT_HARNESS, EXIT_PASS, EXIT_REGRESSION
-from harness.cli.finish import program, written
+from harness.cli.finish import check_folder, program, written
 from harness.cli.progress import progress_bar
 from harness.compare_results import ComparedCase, CompareResults, Standing
 from harness.contract import KERNELS
@@ -53,6 +53,7 @@ def command(
     if baseline is not None and fail_on_regression:
         raise UsageProblem("--baseline gives an indicative verdict, which fails nothing; give two targets")
     options = CompareOptions(kernels, cases, samples, min_effect / 100, timeout, baseline)
+    check_folder(report or Path("reports"))
     with progress_bar(f"comparing {' and '.join(targets)}") as bar:
         results = compare(fixtures, targets, options, progress=bar, notify=_notify, program=program())
     code, reason = _exit(results, fail_on_regression)

@@ -17,6 +17,7 @@ from harness.memory.space import CaptureFailed, CaptureUnavailable
 PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
 
 SMALLEST_KEPT, LARGEST_KEPT = 1 << 18, 1 << 26  # bytes of an allocation that is used again
+_STEP = 1 << 21  # what a device maps at a time: sizes above it are multiples
 
 
 class Allocations:
@@ -28,16 +29,37 @@ class Allocations:
 
     def take(self, nbytes: int) -> tuple[int, int]:
         """Address and size of at least ``nbytes``; contents are anything."""
-        size = max(SMALLEST_KEPT, 1 << (nbytes - 1).bit_length()) if nbytes <= LARGEST_KEPT else nbytes
-        free = self._free.get(size)
-        return (free.pop() if free else self._driver.allocate(size)), size
+        size = nbytes if nbytes > LARGEST_KEPT else kept_size(nbytes)
+        if free := self._free.get(size):
+            self._driver.synchronize()  # what a failed call left under way may still write there
+            return free.pop(), size
+        try:
+            return self._driver.allocate(size), size
+        except DriverError as error:
+            if error.fatal or not any(self._free.values()):
+                raise
+        self._release()
+        return self._driver.allocate(size), size
 
     def give(self, address: int, size: int) -> None:
-        """Nothing on the device may use it any more."""
+        """Keep an allocation for the next `take` of its size, or free a large one."""
         if size <= LARGEST_KEPT:
             self._free.setdefault(size, []).append(address)
         else:
             self._driver.free(address)
+
+    def _release(self) -> None:
+        """Free all that is kept: other sizes need the room."""
+        while self._free:
+            _, addresses = self._free.popitem()
+            for address in addresses:
+                self._driver.free(address)
+
+
+def kept_size(nbytes: int) -> int:
+    """Bytes of the allocation for ``nbytes``: few sizes, so that blocks are met again."""
+    power = max(SMALLEST_KEPT, 1 << (nbytes - 1).bit_length())
+    return power if power <= _STEP else -(-nbytes // _STEP) * _STEP
 
 
 class DeviceBlock:

@@ -56,7 +56,7 @@ def build_library(target: str = "cpu") -> Path:
 
 @contextmanager
 def _alone(build: Path) -> Iterator[None]:
-    """One build at a time in this folder: a library must not change while another process opens it."""
+    """One build at a time in this folder: those that start together must not open a half-linked library."""
     build.mkdir(parents=True, exist_ok=True)
     with (build / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

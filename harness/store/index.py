@@ -21,6 +21,7 @@ from harness.store.file import PinnedFile
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, Manifest, check_version
 from harness.store.pack import TEXT_COLUMNS, content_sha256
 from harness.store.pool import read_array, read_column
+from harness.store.samples import sample_fault
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class KernelIndex:
                 seed=self._seeds[i],
                 inputs=self._inputs(i),
                 scalars=parse_number_json(text["scalars"]),
-                expected=self._values("expected", i),
+                expected=self._expected(i),
                 notes=parse_number_json(text["notes"]),
             )
 
@@ -87,6 +88,12 @@ class KernelIndex:
             if isinstance(value, Sampled):
                 raise self._file.error(f"input {name} of case {i} is a sample", f"input/{name}")
         return cast(dict[str, Value], values)
+
+    def _expected(self, i: int) -> dict[str, Expected]:
+        values = self._values("expected", i)
+        if fault := sample_fault(self._kernel, values):
+            raise self._file.error(f"case {i}: {fault}", "expected")
+        return values
 
     def _values(self, role: Role, i: int) -> dict[str, Expected]:
         arrays = self._arrays[role].items()

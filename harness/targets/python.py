@@ -70,7 +70,9 @@ class PythonTarget:
         self._made = made
         served = [k for k in KERNELS if callable(getattr(made, k, None))]
         declared = {c for k in served for c in _KERNEL_CAPABILITIES[k]}
-        absent = tuple(getattr(made, "absent", ()))
+        absent = getattr(made, "absent", ())
+        if not isinstance(absent, tuple | list) or not set(absent) <= {"lse"}:
+            raise UsageProblem(f"target {name}: absent is {absent!r}; only ('lse',) may be absent")
         declared -= {"ATTN_LSE"} if "lse" in absent else set()
         self.identity = Identity(
             TargetInfo(
@@ -81,7 +83,7 @@ class PythonTarget:
                 timing="event" if getattr(made, "timing", "") == "event" else "host clock",
                 capabilities=tuple(c for c in CAPABILITIES if c in declared),
             ),
-            absent=absent,
+            absent=tuple(absent),
         )
 
     def refusal(self, job: Job) -> Refusal | None:
@@ -107,9 +109,10 @@ class PythonTarget:
             for name, value in given.items()
             if name not in written and value.tobytes() != np.asarray(job.inputs[name]).tobytes()
         )
-        if self.identity.info.timing == "event" and isinstance(result, Mapping):
-            seconds = float(result.get("seconds", seconds))
         outputs, malformed = _collect(job, given, result, self.identity.absent)
+        if self.identity.info.timing == "event" and isinstance(result, Mapping) and "seconds" in result:
+            seconds, fault = _own_seconds(result["seconds"], seconds)
+            malformed += fault
         return Round("done", outputs=outputs, malformed=malformed, mutated=mutated, seconds=seconds)
 
 
@@ -130,6 +133,13 @@ def _collect(
         else:
             outputs[array.name] = plain
     return outputs, tuple(malformed)
+
+
+def _own_seconds(told: object, measured: float) -> tuple[float, tuple[str, ...]]:
+    """The time that a target measured itself, or the wall clock's and what is wrong with it."""
+    if isinstance(told, int | float | np.number) and np.isfinite(told) and told >= 0:
+        return float(told), ()
+    return measured, (f"seconds: {told!r}, want a finite number of at least 0",)
 
 
 def _plain(value: object, dtype: DType) -> AnyArray | None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from harness.bench.python_session import PythonSession
 from harness.bench.run import BenchOptions, bench
 from harness.bench_results import (
     Arrangement,
@@ -31,11 +33,13 @@ from harness.cli.compare import command as compare_command
 from harness.cli.report import command as report_command
 from harness.compare_results import ComparedCase, CompareResults, Difference, Standing, load_compare
 from harness.errors import UsageProblem
+from harness.observation import Job
 from harness.report.bench import write_bench
 from harness.report.bench_charts import scatter
 from harness.report.bench_digest import Point, stacks
 from harness.report.compare import interval, ratio_axis, write_compare
 from harness.results import Environment, Outcome, RunInfo, TargetInfo
+from harness.targets.python import PythonTarget
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -150,6 +154,15 @@ def test_a_series_without_samples_is_damage(tmp_path: Path) -> None:
         load_bench(path)
 
 
+def test_a_stage_without_samples_is_damage(tmp_path: Path) -> None:
+    body = json.loads(made().to_json())
+    next(case for case in body["cases"] if case["stages"])["stages"][0]["seconds"] = []
+    path = tmp_path / "bench.json"
+    path.write_text(json.dumps(body))
+    with pytest.raises(UsageProblem, match="damaged bench file"):
+        load_bench(path)
+
+
 def test_the_page_needs_no_network_and_no_script(tmp_path: Path) -> None:
     page = write_bench(made(), tmp_path)[-1].read_text()
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
@@ -190,6 +203,13 @@ def test_a_host_target_by_the_clock(bench_set: Path) -> None:
     kinds = {(s.arrangement.quantity, s.arrangement.cache) for c in results.cases for s in c.series}
     assert kinds == {("host clock", "not controlled")}
     assert results.exit_reason == "" and results.ceilings.bytes_per_second is None
+
+
+def test_a_target_with_a_clock_of_its_own() -> None:
+    own = PythonTarget("own", "python", SimpleNamespace(timing="event"))
+    session = PythonSession(own, Job("tree_build", {}, {}))
+    quantities = schema("bench.schema.json")["$defs"]["arrangement"]["properties"]["quantity"]["enum"]
+    assert session.arrange("not controlled", 0, 1).quantity == "stream events" in quantities
 
 
 def test_bench_on_the_command_line(bench_set: Path, tmp_path: Path) -> None:
@@ -249,11 +269,23 @@ def test_a_comparison_is_read_back_as_it_was(tmp_path: Path) -> None:
     jsonschema.validate(json.loads(sides().to_json()), schema("compare.schema.json"))
 
 
-@pytest.mark.parametrize("change", [{"totals": {}}, {"cases": None}, {"min_effect": "small"}, {"mood": 1}])
+@pytest.mark.parametrize(
+    "change", [{"totals": {}}, {"cases": None}, {"min_effect": "small"}, {"min_effect": -1.0}, {"mood": 1}]
+)
 def test_a_damaged_comparison_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     path = tmp_path / "compare.json"
     path.write_text(json.dumps({**json.loads(sides().to_json()), **change}))
     with pytest.raises(UsageProblem, match=r"compare\.json: damaged comparison file .*harness compare"):
+        load_compare(path)
+
+
+@pytest.mark.parametrize("change", [{"first": []}, {"low": None}, {"ratio": 10**400}, {"p": float("nan")}])
+def test_a_damaged_case_of_a_comparison_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    body = json.loads(sides().to_json())
+    body["cases"][0].update(change)
+    path = tmp_path / "compare.json"
+    path.write_text(json.dumps(body))
+    with pytest.raises(UsageProblem, match=r"compare\.json"):
         load_compare(path)
 
 

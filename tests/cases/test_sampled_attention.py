@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,7 @@ from harness.results import Outcome
 from harness.show import render
 from harness.store import open_set, write_set
 from harness.store.manifest import SetInfo
+from harness.store.samples import sample_fault
 
 RAGGED = {"H": 4, "N": 17, "P": 65, "B": 32, "S": 7, "tree": "comb"}
 ONE = {"H": 8, "N": 33, "P": 1024, "B": 1, "S": 33, "tree": "random"}
@@ -228,3 +230,47 @@ def test_rows_of_a_recipe_are_read_without_the_others() -> None:
     q = case().inputs["q"]
     rows = np.array([0, 5, 7, 2175])
     assert (row_values(q, rows) == materialize(q).reshape(-1, 576)[rows]).all()
+
+
+def spoiled(**changes: Callable[[Sampled], object]) -> Case:
+    expected = dict(case().expected)
+    for name, change in changes.items():
+        expected[name] = change(sample(name))  # type: ignore[assignment]
+    return replace(case(), expected=expected)
+
+
+def with_rows(change: Callable[[AnyArray], AnyArray]) -> Callable[[Sampled], Sampled]:
+    return lambda value: replace(value, rows=change(value.rows))
+
+
+def everywhere(change: Callable[[AnyArray], AnyArray]) -> Case:
+    return spoiled(**dict.fromkeys(("out", "out_m", "lse", "lse_d"), with_rows(change)))
+
+
+SPOILED = {
+    "one row again and again": lambda: everywhere(np.zeros_like),
+    "not rising": lambda: everywhere(lambda rows: rows[::-1].copy()),
+    "negative": lambda: everywhere(lambda rows: rows - rows[0] - 1),
+    "outside": lambda: everywhere(lambda rows: rows + 10**6),
+    "other rows in one": lambda: spoiled(out=with_rows(lambda rows: np.arange(len(rows)))),
+    "one is whole": lambda: spoiled(lse=lambda value: np.zeros(value.shape, np.float32)),
+    "none": lambda: spoiled(
+        **dict.fromkeys(
+            ("out", "out_m", "lse", "lse_d"),
+            lambda value: replace(value, rows=value.rows[:0], values=value.values[:0]),
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("bad", SPOILED.values(), ids=SPOILED.keys())
+def test_a_sample_that_means_nothing_is_damage(bad: Callable[[], Case], tmp_path: Path) -> None:
+    write_set(iter([bad()]), tmp_path / "set", SetInfo.here("full", 0))
+    with open_set(tmp_path / "set") as fixtures, pytest.raises(FixtureError, match=r"case 0: .*gen-refs"):
+        list(fixtures.cases())
+
+
+def test_only_attention_is_sampled() -> None:
+    sampled = Sampled((1, 1, 1), np.empty(0, np.int64), np.empty(0, np.int32))
+    assert "bonus_token of tree_accept are samples" in sample_fault("tree_accept", {"bonus_token": sampled})
+    assert sample_fault("verify_attn", case().expected) == ""

@@ -96,6 +96,7 @@ DAMAGED = {
     "share text": with_case(share="0.5"),
     "share NaN": with_case(share=float("nan")),
     "share infinite": with_case(share=float("inf")),
+    "share beyond every float": with_case(share=10**400),
     "share too large": with_case(share=1).replace('"share": 1,', '"share": 1e999,'),
     "flags text": with_case(flags="mla"),
     "tree list": with_case(tree=[1]),

@@ -189,3 +189,33 @@ class LocalReference:
 class CannotStart:
     def __init__(self) -> None:
         raise RuntimeError("no licence")
+
+
+class HidesOut(_Base):
+    absent = ("out",)
+
+
+class HidesByText(_Base):
+    absent = "lse"
+
+
+class Clocked(_Base):
+    """Says of the spoiled case that it took no time that there is."""
+
+    timing = "event"
+    told: object = 1e-6
+
+    def spoil(self, arguments, outputs):
+        return {**outputs, "seconds": self.told}
+
+
+class NoTime(Clocked):
+    told = float("nan")
+
+
+class NegativeTime(Clocked):
+    told = -1.0
+
+
+class TextTime(Clocked):
+    told = "soon"

@@ -44,6 +44,9 @@ def spoiled(results: Results) -> str:
         ("WrongDtype", "WRONG_SHAPE", "int64"),
         ("WrongShape", "WRONG_SHAPE", "tree_mask"),
         ("InPlace", "INPUT_MUTATED", "topk_token"),
+        ("NoTime", "WRONG_SHAPE", "seconds: nan"),
+        ("NegativeTime", "WRONG_SHAPE", "seconds: -1.0"),
+        ("TextTime", "WRONG_SHAPE", "seconds: 'soon'"),
         ("Sleeps", "TIMEOUT", "within 2 s"),
         ("ClosesOutput", "TIMEOUT", "within 2 s"),
         ("Aborts", "CRASH", "SIGABRT"),
@@ -179,6 +182,9 @@ def test_a_library_that_says_what_cannot_be_is_refused(
 def test_a_target_that_cannot_be_opened(small_set: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="no licence"):
         verify(small_set, "bad_targets:CannotStart")
+    for target in ("HidesOut", "HidesByText"):
+        with pytest.raises(UsageProblem, match="may be absent"):
+            verify(small_set, f"bad_targets:{target}")
     with pytest.raises(UsageProblem, match="no such file"):
         verify(small_set, str(tmp_path / "absent.so"))
     with pytest.raises(UsageProblem, match="unknown target"):

@@ -15,7 +15,8 @@ from made import HIT, tree_case
 from harness.case import Patched, Recipe
 from harness.errors import FixtureError, HarnessError
 from harness.memory.buffers import GUARD, Arena
-from harness.memory.cuda_memory import LARGEST_KEPT, SMALLEST_KEPT, Allocations, DeviceBlock
+from harness.memory.cuda_driver import DriverError
+from harness.memory.cuda_memory import LARGEST_KEPT, SMALLEST_KEPT, Allocations, DeviceBlock, kept_size
 from harness.memory.host import HostMemory
 from harness.observation import Job, Observation
 from harness.results import Outcome
@@ -263,7 +264,7 @@ def test_an_arena_without_payload_takes_no_memory() -> None:
 
 class CountingDriver:
     def __init__(self) -> None:
-        self.made, self.freed = [], []
+        self.made, self.freed, self.waits = [], [], 0
 
     def allocate(self, nbytes: int) -> int:
         self.made.append(nbytes)
@@ -271,6 +272,28 @@ class CountingDriver:
 
     def free(self, address: int) -> None:
         self.freed.append(address)
+
+    def synchronize(self) -> None:
+        self.waits += 1
+
+
+class SmallDriver(CountingDriver):
+    """A device with room for `room` bytes."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room, self.sizes = room, {}
+
+    def allocate(self, nbytes: int) -> int:
+        if sum(self.sizes.values()) + nbytes > self.room:
+            raise DriverError("cuMemAlloc_v2", 2, "CUDA_ERROR_OUT_OF_MEMORY")
+        address = super().allocate(nbytes)
+        self.sizes[address] = nbytes
+        return address
+
+    def free(self, address: int) -> None:
+        super().free(address)
+        del self.sizes[address]
 
 
 def test_device_memory_is_used_again_once_it_is_dropped() -> None:
@@ -281,7 +304,7 @@ def test_device_memory_is_used_again_once_it_is_dropped() -> None:
     assert first != held[1].address
     held.pop(0)
     held.append(DeviceBlock(allocations, 5))
-    assert held[-1].address == first
+    assert (held[-1].address, driver.waits) == (first, 1)  # nothing under way may still write there
     assert driver.made == [SMALLEST_KEPT] * 2
     large = DeviceBlock(allocations, LARGEST_KEPT + 1)
     gone = large.address
@@ -290,6 +313,25 @@ def test_device_memory_is_used_again_once_it_is_dropped() -> None:
     assert driver.made[-1] == LARGEST_KEPT + 1
     assert DeviceBlock(allocations, SMALLEST_KEPT + 1).address not in {block.address for block in held}
     assert driver.made[-1] == 2 * SMALLEST_KEPT
+
+
+def test_kept_memory_makes_room_for_other_sizes() -> None:
+    mib = 1 << 20
+    driver = SmallDriver(1000 * mib)
+    allocations = Allocations(driver)  # type: ignore[arg-type]
+    held = [DeviceBlock(allocations, 33 * mib) for _ in range(29)]
+    held.clear()
+    held = [DeviceBlock(allocations, 17 * mib) for _ in range(55)]
+    assert len({block.address for block in held}) == 55
+    with pytest.raises(DriverError, match="OUT_OF_MEMORY"):
+        DeviceBlock(allocations, 200 * mib)
+
+
+@pytest.mark.parametrize("nbytes", [1, 5000, SMALLEST_KEPT, SMALLEST_KEPT + 1, 3 << 20, LARGEST_KEPT])
+def test_sizes_of_kept_memory_are_few_and_close(nbytes: int) -> None:
+    size = kept_size(nbytes)
+    assert nbytes <= size <= max(SMALLEST_KEPT, 2 * nbytes) and size - nbytes < 2 << 20
+    assert kept_size(size) == size
 
 
 def test_runs_have_other_addresses() -> None:
