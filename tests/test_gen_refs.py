@@ -179,6 +179,7 @@ def test_an_interrupt_while_workers_start_ends_in_one_line(tmp_path: Path) -> No
         process = subprocess.Popen(
             [*command, "--out", str(tmp_path / "smoke")], cwd=ROOT, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs ignore it
         )  # fmt: skip
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         deadline = time.monotonic() + 60

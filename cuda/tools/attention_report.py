@@ -45,7 +45,7 @@ BARS = (
     Bar("1.5 x fa2 with 8 and 16 heads, 17 and 65 nodes", 1.5,
         lambda row: row["batch"] == 1 and row["heads"] in (8, 16) and row["nodes"] in (17, 65), times_faster),
     Bar("1.0 x fa2 everywhere", 1.0, lambda row: True, times_faster),
-    Bar("1.5 x the cascade with batch 1, up to 65 nodes", 1.5,
+    Bar("cascade: 1.5 x with batch 1, up to 65 nodes", 1.5,
         lambda row: row["batch"] == 1 and row["nodes"] <= 65, lambda row: times_faster(row, "cascade")),
     Bar("12 us at 8 heads, 17 nodes, 1k", 12.0, lambda row: row["shape"] == "1x8x17x1k",
         lambda row: row["times"]["ours"]["median"], lower=True),
