@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageProblem
 from harness.results import Environment, Outcome, RunInfo, TargetInfo
-from harness.typed_json import build, read_body
+from harness.typed_json import build, load
 
 BENCH_SCHEMA = "ddtree-bench"
 BENCH_VERSION = 1
@@ -167,21 +166,21 @@ class BenchResults:
 
 def load_bench(path: Path) -> BenchResults:
     """Read ``bench.json``. UsageProblem where it is not one of a known version, or damaged."""
-    body = read_body(path, BENCH_SCHEMA, BENCH_VERSION, "harness bench")
-    try:
-        for case in body["cases"]:
-            for series in case["series"]:
-                for name in _DERIVED:
-                    del series[name]
-        fields = {k: v for k, v in body.items() if k not in ("schema", "schema_version", "totals")}
-        made: BenchResults = build(BenchResults, {**fields, "environment": {"facts": body["environment"]}})
-        samples = [one.seconds for case in made.cases for one in case.series]
-        samples += [one.seconds for case in made.cases for one in case.stages]
-        if body["totals"] != made.totals or not all(samples):
-            raise ValueError("totals or samples do not fit the cases")
-        return made
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageProblem(f"{path}: damaged bench file ({error!r}); run `harness bench` again") from error
+    return load(path, BENCH_SCHEMA, BENCH_VERSION, "harness bench", "bench file", _from_body)
+
+
+def _from_body(body: Mapping[str, Any]) -> BenchResults:
+    for case in body["cases"]:
+        for series in case["series"]:
+            for name in _DERIVED:
+                del series[name]
+    fields = {k: v for k, v in body.items() if k not in ("schema", "schema_version", "totals")}
+    made: BenchResults = build(BenchResults, {**fields, "environment": {"facts": body["environment"]}})
+    samples = [one.seconds for case in made.cases for one in case.series]
+    samples += [one.seconds for case in made.cases for one in case.stages]
+    if body["totals"] != made.totals or not all(samples):
+        raise ValueError("totals or samples do not fit the cases")
+    return made
 
 
 def quantile(values: Sequence[float], part: float) -> float:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from harness.bench_results import Arrangement, quantile
-from harness.errors import UsageProblem
 from harness.results import Environment, Outcome, RunInfo, TargetInfo
-from harness.typed_json import build, read_body
+from harness.typed_json import build, load
 
 COMPARE_SCHEMA = "ddtree-compare"
 COMPARE_VERSION = 1
@@ -102,16 +102,10 @@ class CompareResults:
 
 def load_compare(path: Path) -> CompareResults:
     """Read ``compare.json``. UsageProblem where it is not one of a known version, or damaged."""
-    body = read_body(path, COMPARE_SCHEMA, COMPARE_VERSION, "harness compare")
-    try:
-        return _from_body(body)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageProblem(
-            f"{path}: damaged comparison file ({error!r}); run `harness compare` again"
-        ) from error
+    return load(path, COMPARE_SCHEMA, COMPARE_VERSION, "harness compare", "comparison file", _from_body)
 
 
-def _from_body(body: Mapping[str, object]) -> CompareResults:
+def _from_body(body: Mapping[str, Any]) -> CompareResults:
     fields = {k: v for k, v in body.items() if k not in ("schema", "schema_version", "totals")}
     made: CompareResults = build(CompareResults, {**fields, "environment": {"facts": body["environment"]}})
     if body["totals"] != made.totals:

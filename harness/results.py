@@ -14,8 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageProblem
-from harness.typed_json import build, read_body
+from harness.typed_json import build, load
 
 RESULTS_SCHEMA = "ddtree-results"
 RESULTS_VERSION = 1
@@ -165,11 +164,7 @@ class Results:
 
 def load_results(path: Path) -> Results:
     """Read ``results.json``. Raises UsageProblem where it is not one of a known major version, or damaged."""
-    body = read_body(path, RESULTS_SCHEMA, RESULTS_VERSION, "harness verify")
-    try:
-        return _from_body(body)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageProblem(f"{path}: damaged results file ({error!r}); run `harness verify` again") from error
+    return load(path, RESULTS_SCHEMA, RESULTS_VERSION, "harness verify", "results file", _from_body)
 
 
 def _from_body(body: Mapping[str, Any]) -> Results:

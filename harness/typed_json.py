@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache
 from math import isfinite
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.errors import UsageProblem
+
+Made = TypeVar("Made")
 
 
 def read_body(path: Path, schema: str, version: int, verb: str) -> dict[str, Any]:
@@ -31,6 +33,21 @@ def read_body(path: Path, schema: str, version: int, verb: str) -> dict[str, Any
             f"{path}: schema version {body.get('schema_version')}, this harness reads {version}"
         )
     return body
+
+
+def load(
+    path: Path, schema: str, version: int, verb: str, what: str, make: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """What ``make`` makes of the body of a file; UsageProblem where it is no such file, or a damaged one.
+
+    ``what`` names the kind of file, ``verb`` the command that writes such files. ``make`` may raise KeyError,
+    TypeError and ValueError.
+    """
+    body = read_body(path, schema, version, verb)
+    try:
+        return make(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageProblem(f"{path}: damaged {what} ({error!r}); run `{verb}` again") from error
 
 
 def build(kind: Any, value: Any) -> Any:

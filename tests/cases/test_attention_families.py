@@ -57,7 +57,7 @@ def test_the_full_suite_keeps_expected_values_near_a_megabyte() -> None:
     for family in families("verify_attn"):
         for params in family.plan("full"):
             if "rows" not in params:  # mla, of which a sample is stored
-                assert SAMPLE * 512 * 8 <= 1.1e6
+                assert family.name in ("pairs", "splits") and SAMPLE * 512 * 8 <= 1.1e6
                 continue
             rows = rows_named(str(params["rows"]))
             elements = int(params.get("B", 1)) * int(params["N"]) * rows.Hq * rows.Dv

@@ -18,7 +18,7 @@ DEVICE = (
        "the path is walked on the default stream"),
     _m("commit_on_default_stream", "kv_commit", "stream-ignored", "commit",
        "rows are moved on the default stream"),
-    _m("mask_cleared_beside_stream", "tree_build", "stream-ignored", "best_first greedy planted",
+    _m("mask_cleared_beside_stream", "tree_build", "stream-ignored", "best_first",
        "the mask is cleared by a memset on the default stream"),
     _m("hooks_on_default_stream", "greedy_step", "stream-ignored", "planted",
        "the model's work is put on the default stream"),
