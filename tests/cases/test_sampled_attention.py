@@ -14,11 +14,11 @@ from rich.console import Console
 
 import references
 from harness.case import AnyArray, Case, Sampled, known, materialize, row_values
-from harness.cases.attention_base import Request
-from harness.cases.attention_masks import causal
-from harness.cases.attention_pairs import PAIRS
-from harness.cases.attention_sample import EVERY, SAMPLE, edges, sample_rows
 from harness.cases.base import make_case
+from harness.cases.blocks.attention.masks import causal
+from harness.cases.blocks.attention.requests import Request
+from harness.cases.blocks.attention.sample import EVERY, SAMPLE, edges, sample_rows
+from harness.cases.verify_attn.pairs import PAIRS
 from harness.draw import Draw
 from harness.errors import FixtureError
 from harness.expect import run_reference
