@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.mutants.bench import VARIABLE
+from harness.mutants.build import library_path
 from harness.mutants.faults import FAULTS
 from harness.mutants.model import Fate, Mutant
+from harness.runner.naming import relative_target
 from harness.typed_json import build, load
 
 SCHEMA, VERSION = "ddtree-mutants", 1
@@ -73,7 +76,7 @@ class Matrix:
             "totals": self.totals,
             "exit_reason": "; ".join(self.reasons),
             "faults": {name: asdict(_listed(name)) for name in FAULTS if name in faults},
-            "mutants": [_row(fate) for fate in self.fates],
+            "mutants": [_row(fate, self.target) for fate in self.fates],
             "not_run": [asdict(mutant) for mutant in self.not_run],
         }
 
@@ -98,15 +101,27 @@ def _listed(name: str) -> _Listed:
     return _Listed(fault.title, fault.part, fault.flags, fault.links)
 
 
-def _row(fate: Fate) -> dict[str, Any]:
+def _row(fate: Fate, target: str) -> dict[str, Any]:
     return {
         **{key: value for key, value in asdict(fate.mutant).items() if key != "needs"},
         "verdict": fate.verdict,
         "families": {name: None if kill is None else asdict(kill) for name, kill in fate.families.items()},
         "cases": fate.cases,
         "seconds": fate.seconds,
-        "reproduce": fate.reproduce,
+        "reproduce": reproduce(fate, target),
     }
+
+
+def reproduce(fate: Fate, target: str) -> str:
+    """The command that shows the kill that counts again; nothing where there is none."""
+    kills = [kill for kill in fate.families.values() if kill is not None]
+    if not kills:
+        return ""
+    kill = min(kills, key=lambda k: not k.claimed)
+    mutant = fate.mutant
+    variable = "" if mutant.target else f"{VARIABLE}={mutant.name} "
+    library = mutant.target or relative_target(str(library_path(target)))
+    return f"{variable}harness verify fixtures/standard --target {library} --case '{kill.case_id}'"
 
 
 def load_matrix(path: Path) -> dict[str, Any]:
@@ -132,6 +147,8 @@ def _checked(body: dict[str, Any]) -> dict[str, Any]:
 
 def _fate_body(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row as `Fate` has it: what `_row` leaves out is empty."""
+    build(str, row["reproduce"])
     mutant = {field.name: row[field.name] for field in fields(Mutant) if field.name != "needs"}
-    own = {name: value for name, value in row.items() if name not in mutant and name != "verdict"}
+    derived = ("verdict", "reproduce")
+    own = {name: value for name, value in row.items() if name not in (*mutant, *derived)}
     return {**own, "mutant": {**mutant, "needs": ""}, "faults": []}

@@ -52,7 +52,6 @@ def matrix() -> Matrix:
             families,
             3,
             0.5,
-            "harness verify x",
         )
         for name, families in rows.items()
     ]

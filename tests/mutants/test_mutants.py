@@ -10,8 +10,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
@@ -23,15 +24,18 @@ from harness.contract import KERNELS
 from harness.flags import FLAGS
 from harness.generate import generate
 from harness.mutants import build as build_module
-from harness.mutants import fakes
+from harness.mutants import campaign, fakes
 from harness.mutants.bench import Bench
-from harness.mutants.build import build_library, source_folder
+from harness.mutants.build import build_library, library_path, source_folder
+from harness.mutants.campaign import Campaign, run_campaign
 from harness.mutants.catalogue import MUTANTS
 from harness.mutants.execute import claims, kernels_of, ordered, run_mutant
 from harness.mutants.faults import FAULTS
+from harness.mutants.matrix import reproduce
 from harness.mutants.model import EVERYWHERE, Fate, Kill, Mutant
 from harness.mutants.suite import FAMILIES
 from harness.results import Outcome
+from harness.runner.naming import relative_target
 from harness.runner.verification import verify
 from harness.store import open_set
 
@@ -46,8 +50,8 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def library() -> Path:
-    return build_library("cpu")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_library("cpu", tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def bench(library: Path, tmp_path: Path):
 
 def mutant_library(name: str) -> str:
     """What a command that runs this mutant alone names as its target."""
-    return named(name).target or "libddtree_mutants_cpu.so"
+    return named(name).target or relative_target(str(library_path("cpu")))
 
 
 def named(name: str) -> Mutant:
@@ -154,7 +158,7 @@ def test_mutants_die_of_their_own_class(name: str, bench: Bench, smoke: Path) ->
     with open_set(smoke) as cases:
         fate = run_mutant(named(name), cases, bench)
     assert fate.verdict == "killed" and not fate.faults
-    assert mutant_library(name) in fate.reproduce
+    assert f"--target {mutant_library(name)} " in reproduce(fate, "cpu")
     outcomes = {kill.outcome for kill in fate.families.values() if kill is not None and kill.claimed}
     assert KILLED[name] is None or KILLED[name] in outcomes
 
@@ -204,31 +208,62 @@ def test_two_dead_workers_are_enough_where_one_kill_decides(smoke: Path) -> None
         assert spent.verdict == "killed" and spent.cases == len(ordered(every, cases.summaries()))
 
 
-def test_one_build_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A source tree whose build is instant; every build leaves another library. Where it lies."""
     source = tmp_path / "cuda" / "mutants"
     source.mkdir(parents=True)
-    library = tmp_path / "build" / "mutants" / "libddtree_mutants_cpu.so"
-    running = threading.Semaphore(1)
+    running, built = threading.Semaphore(1), count()
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         assert running.acquire(blocking=False), "two builds in one folder"
         time.sleep(0.05)
-        library.touch()
+        library_path("cpu").write_text(str(next(built)))
         running.release()
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(build_module, "source_folder", lambda: source)
     monkeypatch.setattr(build_module.shutil, "which", lambda name, path=None: name)
     monkeypatch.setattr(build_module.subprocess, "run", run)
+    return library_path("cpu")
+
+
+def test_one_build_at_a_time_and_each_run_keeps_its_own(instant: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / str(i) for i in range(4)]
+    for folder in folders:
+        folder.mkdir()
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: build_library(), range(4))) == [library] * 4
+        libraries = list(pool.map(lambda folder: build_library("cpu", folder), folders))
+    assert [library.parent for library in libraries] == folders
+    assert len({library.read_text() for library in libraries}) == 4
+
+
+def test_a_build_during_a_run_changes_nothing(
+    library: Path, smoke: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another run builds anew while this one has proved the right kernels and starts its workers."""
+    linked = tmp_path / library.name
+    shutil.copy2(library, linked)
+    prove = campaign._prove_right
+
+    def prove_and_relink(*arguments: Any) -> dict[str, str]:
+        facts = prove(*arguments)
+        linked.write_bytes(linked.read_bytes()[:4096])  # a linker that is half done
+        return facts
+
+    monkeypatch.setattr(build_module, "_build", lambda target: linked)
+    monkeypatch.setattr(campaign, "_prove_right", prove_and_relink)
+    made = run_campaign(Campaign(suite_dir=smoke, only=("accept_bonus_by_length",)), "")
+    assert made.totals["killed"] == 1 and not made.harness_faults
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-def test_the_mutants_build_for_a_gpu() -> None:
-    exported = subprocess.run(["nm", "-D", build_library("cuda")], capture_output=True, text=True, check=True)
+def test_the_mutants_build_for_a_gpu(tmp_path: Path) -> None:
+    exported = subprocess.run(
+        ["nm", "-D", build_library("cuda", tmp_path)], capture_output=True, text=True, check=True
+    )
     assert " T ddtree_greedy_step" in exported.stdout
 
 
