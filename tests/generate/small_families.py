@@ -9,6 +9,8 @@ import numpy as np
 from harness.cases.base import Draft, Family, Params
 from harness.draw import Draw
 
+SMALL = __name__  # as the generator is told of it
+
 
 def _plan(suite: str) -> Iterator[Params]:
     yield from ({"N": nodes} for nodes in range(2, 2 + {"smoke": 5, "standard": 30, "full": 40}[suite]))
