@@ -1,34 +1,15 @@
-"""How the tensor-core attention cuts its work and lays out its data, on the host (docs/attention.md)."""
+"""How the tensor-core attention cuts its work, on the host (docs/attention.md)."""
+
+from __future__ import annotations
 
 import ctypes
-import shutil
-import subprocess
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-REPO = Path(__file__).resolve().parent.parent
 ROWS_AND_KEYS = [(64, 64), (64, 32), (32, 32)]  # wgmma, mma.sync with 227 KB, with 99 KB
-COMPILER = shutil.which("g++") or shutil.which("c++") or "g++"
-
-
-@pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The mirror, compiled."""
-    path = tmp_path_factory.mktemp("plan") / "plan.so"
-    source = REPO / "tests" / "attn_plan" / "plan_host.cpp"
-    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    include = f"-I{REPO / 'cuda' / 'src' / 'sm80'}"
-    subprocess.run([COMPILER, *flags, include, str(source), "-o", str(path)], check=True)
-    library = ctypes.CDLL(str(path))
-    library.prefers_small_tiles.restype = ctypes.c_bool
-    library.page_of.restype = ctypes.c_int64
-    for name in ("tail_unit", "sharers", "quotient"):
-        getattr(library, name).restype = ctypes.c_int64
-    return library
 
 
 class Cut:
@@ -220,65 +201,3 @@ def test_small_tiles_for_work_that_leaves_half_idle(
     """Both sides of the edge, by each of the numbers that it depends on."""
     numbers = [ctypes.c_int64(x) for x in (batch, nodes, heads, slots)]
     assert bool(plan.prefers_small_tiles(*numbers, 132)) == small
-
-
-def test_quotients_are_exact(plan: ctypes.CDLL) -> None:
-    """By floats and by integers, around multiples and around the place where one gives way to the other."""
-    rng = np.random.default_rng(0)
-    numbers = [0, 1, 2, 3, 131, 132, 2**12, 2**23 - 2, 2**23 - 1, 2**23, 2**23 + 1, 2**31, 2**40 + 1]
-    pairs = [(a, b) for a in numbers for b in numbers if b > 0]
-    for _ in range(20000):
-        b = int(2 ** rng.uniform(0, 24))
-        times = int(2 ** rng.uniform(0, 24)) // b
-        pairs += [(max(times * b + d, 0), b) for d in (-1, 0, 1)]
-    for a, b in pairs:
-        assert plan.quotient(ctypes.c_int64(a), ctypes.c_int64(b)) == a // b
-
-
-def test_chunks_meet_no_bank_twice(plan: ctypes.CDLL) -> None:
-    """Eight rows of one chunk, as ldmatrix reads them, and the chunks of a row, as copies write them."""
-    for first in range(0, 64, 8):
-        for chunk in range(8):
-            assert len({plan.chunk_offset(first + r, chunk) // 16 % 8 for r in range(8)}) == 8
-        for row in range(first, first + 8):
-            assert sorted(plan.chunk_offset(row, c) - row * 128 for c in range(8)) == list(range(0, 128, 16))
-
-
-@pytest.mark.parametrize(
-    ("name", "rows"), [("mma_fragment", 64), ("mma_fragment", 32), ("wgmma_fragment", 64)]
-)
-def test_fragments_fill_a_record(plan: ctypes.CDLL, name: str, rows: int) -> None:
-    """Every fragment of a record is written by one thread and found at one place."""
-    function = getattr(plan, name)
-    found = np.zeros(rows * 512 // 4, int)
-    for block in range(rows // 16):
-        for group in range(64):
-            first = function(block, group)
-            assert first % 32 == 0  # a warp reads and writes 512 bytes in a row
-            found[first : first + 32] += 1
-    assert (found == 1).all()
-
-
-def test_fragments_are_where_the_threads_put_them(plan: ctypes.CDLL) -> None:
-    """The rows and columns are those of the accumulators of thread t, whose i-th fragment is written.
-
-    mma.sync: to 256 i + t; wgmma: to 32 i + lane of the warp's 1,024.
-    """
-    for thread in range(256):
-        warp, lane = thread // 32, thread % 32
-        for i in range(32):
-            # mma.sync: fragment (row block, column block) = (i / 8, i % 8), the warp has columns 64 warp ..
-            block, column = i // 8, warp * 64 + i % 8 * 8
-            assert plan.mma_fragment(block, column // 8) + lane == 256 * i + thread
-            # wgmma: warp w of a warpgroup has rows 16 w .., the group columns 256 g ..
-            block, column = warp % 4, warp // 4 * 256 + i * 8
-            assert plan.wgmma_fragment(block, column // 8) + lane == 1024 * warp + 32 * i + lane
-
-
-def test_pages_are_found_without_division(plan: ctypes.CDLL) -> None:
-    """Exact for every page size and slot."""
-    rng = np.random.default_rng(0)
-    for size in range(1, 257):
-        edges = [0, 1, size - 1, size, size + 1, 2**31 - 1, 2**31 - size, (2**31 - 1) // size * size]
-        for slot in [*edges, *rng.integers(0, 2**31, 60).tolist()]:
-            assert plan.page_of(ctypes.c_int64(slot), size) == slot // size
