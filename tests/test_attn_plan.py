@@ -173,6 +173,29 @@ def test_tiles_that_fill_the_workers_are_not_cut(plan: ctypes.CDLL) -> None:
     assert all(piece[4] for worker in range(132) for piece in cut.pieces(worker))
 
 
+@pytest.mark.parametrize(
+    ("heads", "nodes", "prefix", "alone"),
+    [
+        (8, 17, 8192, True),  # 43 workers a tile with three units would leave one of 44 idle
+        (8, 17, 32768, True),
+        (8, 17, 1024, True),  # a unit each
+        (8, 17, 8256, True),  # 129 units before it: the tail starts with a worker anyhow
+        (8, 17, 8320, False),  # no worker would be idle
+        (16, 17, 8192, False),  # it would take a worker more than there are
+    ],
+)
+def test_a_tail_has_a_worker_of_its_own_where_that_is_free(
+    plan: ctypes.CDLL, heads: int, nodes: int, prefix: int, alone: bool
+) -> None:
+    """The tail's worker does nothing else, and nobody does more for it."""
+    cut = Cut(plan, [prefix], [nodes], heads, (64, 64), 132)
+    _, tiles, prefix_units, tail_units = cut.units(0)
+    ends = [p for worker in range(132) for p in cut.pieces(worker) if p[3] == prefix_units + tail_units]
+    assert len(ends) == tiles
+    assert all((first == prefix_units) == alone for _, _, first, *_ in ends)
+    assert cut.most_units() == -(-(prefix_units + tail_units) // (132 // tiles))
+
+
 def test_a_tail_may_have_any_number_of_units(plan: ctypes.CDLL) -> None:
     """Estimated units map onto the actual ones without gap or overlap."""
     for estimated in range(1, 12):

@@ -77,14 +77,22 @@ DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, in
 }
 
 // The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without
-// work stand before its units. They make a worker that starts a second tile do less otherwise.
+// work stand before its units. They make a worker that starts a second tile do less otherwise. `gap` more stand
+// before its tail.
 struct Line {
     int64_t share;  // positions of each worker
     int64_t lead;
     int64_t fixed_pitch;  // 0: lead + units of the request
+    int64_t gap;
 
     DDTREE_PLAN int64_t pitch(const Request& request) const {
         return fixed_pitch > 0 ? fixed_pitch : lead + request.units();
+    }
+
+    // Units of a tile before the position that is `offset` behind its lead.
+    DDTREE_PLAN int64_t units_before(const Request& request, int64_t offset) const {
+        const int64_t prefix = smaller(offset, request.prefix_units);
+        return smaller(larger(prefix, offset - gap), request.units());
     }
 };
 
@@ -92,11 +100,12 @@ struct Line {
 DDTREE_PLAN int64_t length(const Request& request) { return request.tiles * (kTileCost + request.units()); }
 
 DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
-    return {larger(quotient(total + workers - 1, workers), 1), kTileCost, 0};
+    return {larger(quotient(total + workers - 1, workers), 1), kTileCost, 0, 0};
 }
 
 // One request. Shares are aligned with tiles where that costs next to nothing: workers of different tiles then
-// walk over the same keys at the same time and find them in L2, and tiles that fit whole need no merge.
+// walk over the same keys at the same time and find them in L2, and tiles that fit whole need no merge. A tail
+// takes longer to start with than anything else, so it gets a worker of its own where one would be idle.
 DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
     const Line even = line_of_many(length(request), workers);
     if (request.tiles == 0) {
@@ -104,11 +113,16 @@ DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
     }
     if (request.tiles > workers) {
         const int64_t whole = quotient(request.tiles + workers - 1, workers) * even.pitch(request);
-        return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0};
+        return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0, 0};
     }
     const int64_t splits = quotient(workers, request.tiles);
     const int64_t share = quotient(request.units() + splits - 1, splits);
-    return share * 32 > even.share * 33 ? even : Line{share, 0, splits * share};
+    if (share * 32 > even.share * 33) {
+        return even;
+    }
+    const int64_t last = request.prefix_units - quotient(request.prefix_units, share) * share;
+    const int64_t gap = last > 0 ? share - last : 0;
+    return {share, 0, splits * share, request.units() + gap <= splits * share ? gap : 0};
 }
 
 // What one worker does of one tile: units [first, last) of it.
@@ -127,14 +141,14 @@ DDTREE_PLAN Piece piece_at(const Line& line, const Request& request, int64_t sta
     const int64_t pitch = line.pitch(request);
     const int64_t tile = quotient(position - start, pitch);
     const int64_t origin = start + tile * pitch + line.lead;
-    const int64_t first = larger(position - origin, 0);
-    const int64_t last = smaller(end - origin, request.units());
+    const int64_t first = line.units_before(request, larger(position - origin, 0));
+    const int64_t last = line.units_before(request, end - origin);
     return {tile, first, last, first == 0 && last == request.units(), first == 0, start + (tile + 1) * pitch};
 }
 
 // How many workers share a tile that `worker` opens; each has the units after those of the one before.
 DDTREE_PLAN int64_t sharers(const Line& line, const Request& request, int64_t start, int64_t tile, int64_t worker) {
-    const int64_t end = start + tile * line.pitch(request) + line.lead + request.units();
+    const int64_t end = start + tile * line.pitch(request) + line.lead + request.units() + line.gap;
     return quotient(end - 1, line.share) - worker + 1;
 }
 
