@@ -81,9 +81,9 @@ DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, in
 // before its tail.
 struct Line {
     int64_t share;  // positions of each worker
-    int64_t lead;
+    int32_t lead;
+    int32_t gap;
     int64_t fixed_pitch;  // 0: lead + units of the request
-    int64_t gap;
 
     DDTREE_PLAN int64_t pitch(const Request& request) const {
         return fixed_pitch > 0 ? fixed_pitch : lead + request.units();
@@ -120,9 +120,9 @@ DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
     if (share * 32 > even.share * 33) {
         return even;
     }
-    const int64_t last = request.prefix_units - quotient(request.prefix_units, share) * share;
-    const int64_t gap = last > 0 ? share - last : 0;
-    return {share, 0, splits * share, request.units() + gap <= splits * share ? gap : 0};
+    const int64_t idle = splits * share - request.units();
+    const int32_t gap = static_cast<int32_t>(smaller(idle, share - 1));  // nobody's share is all gap
+    return {share, 0, gap, splits * share};
 }
 
 // What one worker does of one tile: units [first, last) of it.

@@ -26,7 +26,7 @@ constexpr int kPlanes = kColumns * 2 / kPlaneRow;
 constexpr int kValuePlanes = kValueColumns * 2 / kPlaneRow;
 static_assert(kValuePlanes == kWarps, "one warp for each plane of the value");
 constexpr int kMostTailNodes = 1025;
-constexpr int kPlaceBytes = 144;
+constexpr int kPlaceBytes = 136;
 constexpr int kMostMaskWords = (kMostTailNodes + 31) / 32;
 
 using layout::chunk_offset;
