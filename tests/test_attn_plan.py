@@ -227,17 +227,17 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
 @pytest.mark.parametrize(
     ("batch", "nodes", "heads", "slots", "small"),
     [
-        (1, 17, 8, 22 * 64, True),  # 3 tiles of 22 units: half of 132
-        (1, 17, 8, 22 * 64 + 1, False),
-        (1, 16, 8, 33 * 64, True),  # 2 tiles
-        (1, 16, 8, 33 * 64 + 1, False),
-        (1, 24, 8, 33 * 64, False),  # 3 tiles
-        (6, 8, 8, 11 * 64, True),
-        (7, 8, 8, 10 * 64, False),
+        (1, 17, 8, 29 * 64, True),  # 3 tiles of 29 units: two thirds of 132 are 88
+        (1, 17, 8, 29 * 64 + 1, False),
+        (1, 16, 8, 44 * 64, True),  # 2 tiles
+        (1, 16, 8, 44 * 64 + 1, False),
+        (1, 24, 8, 44 * 64, False),  # 3 tiles
+        (8, 8, 8, 11 * 64, True),
+        (9, 8, 8, 10 * 64, False),
         (1, 1, 1, 1, True),
     ],
 )
-def test_small_tiles_for_work_that_leaves_half_idle(
+def test_small_tiles_for_work_that_leaves_a_third_idle(
     plan: ctypes.CDLL, batch: int, nodes: int, heads: int, slots: int, small: bool
 ) -> None:
     """Both sides of the edge, by each of the numbers that it depends on."""

@@ -185,6 +185,7 @@ template <class Tile>
 __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_constant__ Problem problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
     ptx::let_dependents_start();
+    ptx::wait_for_predecessor();
     const Role<Tile> role;
     walk_share<Tile>(problem, memory, [&](const Task&, const Task& task, const Pages<Tile>& pages) {
         __syncthreads();

@@ -60,22 +60,6 @@ DDTREE_PLAN Request request(int64_t prefix, int64_t live, int64_t heads, int row
     return {rows, ceil_div(live * heads, rows), ceil_div(prefix, keys), smaller(ceil_div(live, keys), most_tail)};
 }
 
-// A request that has all workers for itself: with the fewest rows in a tile that leave nobody more units to do.
-// What a worker loads and writes besides is in proportion to them.
-DDTREE_PLAN Request lone_request(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
-    Request work = request(prefix, live, heads, rows, keys);
-    if (rows <= kFewestRows || work.tiles == 0 || work.tiles > workers) {
-        return work;
-    }
-    const int64_t most_splits = quotient(workers, work.tiles);
-    const int64_t share = quotient(work.units() + most_splits - 1, most_splits);
-    const int64_t tiles = quotient(workers, quotient(work.units() + share - 1, share));
-    const int64_t steps = quotient(ceil_div(live * heads, kRowStep) + tiles - 1, tiles);
-    work.rows = static_cast<int>(larger(steps * kRowStep, kFewestRows));
-    work.tiles = quotient(live * heads + work.rows - 1, work.rows);
-    return work;
-}
-
 // The line. Tile t of a request that starts at position s begins at s + t * pitch; `lead` positions without
 // work stand before its units. They make a worker that starts a second tile do less otherwise. `gap` more stand
 // before its tail.
@@ -103,26 +87,42 @@ DDTREE_PLAN Line line_of_many(int64_t total, int workers) {
     return {larger(quotient(total + workers - 1, workers), 1), kTileCost, 0, 0};
 }
 
-// One request. Shares are aligned with tiles where that costs next to nothing: workers of different tiles then
-// walk over the same keys at the same time and find them in L2, and tiles that fit whole need no merge. A tail
-// takes longer to start with than anything else, so it gets a worker of its own where one would be idle.
-DDTREE_PLAN Line line_of_one(const Request& request, int workers) {
-    const Line even = line_of_many(length(request), workers);
-    if (request.tiles == 0) {
-        return even;
+// A request that has all workers for itself, and its line.
+struct Lone {
+    Request request;
+    Line line;
+};
+
+// Shares are aligned with tiles where that costs next to nothing: workers of different tiles then walk over the same
+// keys at the same time and find them in L2, and tiles that fit whole need no merge. A tile has the fewest rows that
+// leave nobody more units to do: what a worker loads and writes besides is in proportion to them. A tail takes
+// longer to start with than anything else, so it gets a worker of its own where one would be idle. Every block waits
+// for this: few of the quotients depend on each other.
+DDTREE_PLAN Lone lone(int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
+    Request work = request(prefix, live, heads, rows, keys);
+    if (work.tiles == 0 || work.tiles > workers) {
+        const Line even = line_of_many(length(work), workers);
+        const int64_t whole = quotient(work.tiles + workers - 1, workers) * even.pitch(work);
+        return {work, whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0, 0}};
     }
-    if (request.tiles > workers) {
-        const int64_t whole = quotient(request.tiles + workers - 1, workers) * even.pitch(request);
-        return whole * 16 > even.share * 17 ? even : Line{whole, kTileCost, 0, 0};
+    int64_t splits = quotient(workers, work.tiles);
+    const int64_t share = quotient(work.units() + splits - 1, splits);
+    for (int fewer = rows - kRowStep; fewer >= kFewestRows; fewer -= kRowStep) {
+        const int64_t tiles = (static_cast<int>(live * heads) + fewer - 1) / fewer;
+        const int64_t most = larger(quotient(workers, tiles), 1);
+        if (tiles <= workers && quotient(work.units() + most - 1, most) <= share) {
+            work.rows = fewer;
+            work.tiles = tiles;
+            splits = most;
+        }
     }
-    const int64_t splits = quotient(workers, request.tiles);
-    const int64_t share = quotient(request.units() + splits - 1, splits);
+    const Line even = line_of_many(length(work), workers);
     if (share * 32 > even.share * 33) {
-        return even;
+        return {work, even};
     }
-    const int64_t idle = splits * share - request.units();
+    const int64_t idle = splits * share - work.units();
     const int32_t gap = static_cast<int32_t>(smaller(idle, share - 1));  // nobody's share is all gap
-    return {share, 0, gap, splits * share};
+    return {work, {share, 0, gap, splits * share}};
 }
 
 // What one worker does of one tile: units [first, last) of it.
@@ -159,13 +159,13 @@ DDTREE_PLAN int64_t slot(int64_t worker, bool opens) { return 2 * worker + (open
 // Tail units are an estimate of `estimated`; of the `actual` ones a piece does those from
 // tail_unit(first) up to tail_unit(last).
 DDTREE_PLAN int64_t tail_unit(int64_t unit, int64_t estimated, int64_t actual) {
-    return quotient(unit * actual, estimated);
+    return unit == estimated ? actual : quotient(unit * actual, estimated);
 }
 
-// Work that leaves half of the processors idle when it is cut into tiles of 64 rows and units of 64 keys does better
-// in small ones.
+// Work that leaves a third of the processors idle when it is cut into tiles of 64 rows and units of 64 keys does
+// better in small ones.
 DDTREE_PLAN bool prefers_small_tiles(int64_t batch, int64_t nodes, int64_t heads, int64_t slots, int processors) {
-    return batch * ceil_div(nodes * heads, 64) * ceil_div(slots, 64) * 2 <= processors;
+    return batch * ceil_div(nodes * heads, 64) * ceil_div(slots, 64) * 3 <= static_cast<int64_t>(processors) * 2;
 }
 
 // Workers that can possibly find work, for the sizes that the host knows.
