@@ -17,11 +17,22 @@ from harness.errors import UsageProblem
 Made = TypeVar("Made")
 
 
-def read_body(path: Path, schema: str, version: int, verb: str) -> dict[str, Any]:
-    """The JSON object of a file of ``schema`` and ``version``; UsageProblem where it is none.
+def load(
+    path: Path, schema: str, version: int, verb: str, what: str, make: Callable[[dict[str, Any]], Made]
+) -> Made:
+    """What ``make`` makes of the body of a file; UsageProblem where it is no such file, or a damaged one.
 
-    ``verb`` names the command that writes such files.
+    ``what`` names the kind of file, ``verb`` the command that writes such files. ``make`` may raise KeyError,
+    TypeError and ValueError.
     """
+    body = _read_body(path, schema, version, verb)
+    try:
+        return make(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageProblem(f"{path}: damaged {what} ({error!r}); run `{verb}` again") from error
+
+
+def _read_body(path: Path, schema: str, version: int, verb: str) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
     except (OSError, ValueError, RecursionError) as error:
@@ -33,21 +44,6 @@ def read_body(path: Path, schema: str, version: int, verb: str) -> dict[str, Any
             f"{path}: schema version {body.get('schema_version')}, this harness reads {version}"
         )
     return body
-
-
-def load(
-    path: Path, schema: str, version: int, verb: str, what: str, make: Callable[[dict[str, Any]], Made]
-) -> Made:
-    """What ``make`` makes of the body of a file; UsageProblem where it is no such file, or a damaged one.
-
-    ``what`` names the kind of file, ``verb`` the command that writes such files. ``make`` may raise KeyError,
-    TypeError and ValueError.
-    """
-    body = read_body(path, schema, version, verb)
-    try:
-        return make(body)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageProblem(f"{path}: damaged {what} ({error!r}); run `{verb}` again") from error
 
 
 def build(kind: Any, value: Any) -> Any:

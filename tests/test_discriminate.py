@@ -29,9 +29,9 @@ from harness.shapes import values_of
 sys.path.insert(0, str(Path(__file__).parent / "cases"))
 from built import SEED, cases
 
-from harness.cases import attention_masks as masks
 from harness.cases.base import make_case
-from harness.cases.planted import PLANTED
+from harness.cases.blocks.attention import masks as masks
+from harness.cases.greedy_step.planted import PLANTED
 
 Bools = npt.NDArray[np.bool_]
 

@@ -16,7 +16,8 @@ CUDA = REPO / "cuda"
 SOURCES = Path(__file__).resolve().parent / "emulator"
 
 EMULATOR = sorted((CUDA / "compat" / "cpu").glob("*.cpp"))
-KERNELS = [SOURCES / name for name in ("zoo.cu", "checks.cu", "semantics.cu")]
+CHECK_SOURCES = sorted((SOURCES / "checks").glob("*.cu"))
+KERNELS = [SOURCES / "zoo.cu", SOURCES / "semantics.cu", *CHECK_SOURCES]
 FLAGS = ["-std=c++17", "-g1", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-pthread", f"-I{CUDA}"]
 FLAGS += ["-DEMU_SPIN_LIMIT_MS=150"]  # CPU time; the tests of the watchdog need not wait for seconds
 VARIANTS = {
@@ -52,7 +53,9 @@ ZOO = {
     21: "fill",
 }
 
-CHECKS = re.findall(r"^CHECK\((\w+)\)", (SOURCES / "checks.cu").read_text(), re.MULTILINE)
+CHECKS = [
+    name for path in CHECK_SOURCES for name in re.findall(r"^CHECK\((\w+)\)", path.read_text(), re.MULTILINE)
+]
 WITHOUT_TSAN = {
     "random_order_lets_warps_drift_apart",
     "a_forked_child_launches_too",
@@ -87,7 +90,7 @@ def build_dir(tmp_path_factory) -> Path:
 def drivers(build_dir) -> dict[str, Path]:
     def build_variant(variant: str) -> Path:
         target = build_dir / f"driver-{variant}"
-        sources = [*EMULATOR, SOURCES / "driver.cpp", "-x", "c++", *KERNELS]
+        sources = [*EMULATOR, SOURCES / "driver.cpp", SOURCES / "checks/check.cpp", "-x", "c++", *KERNELS]
         build(target, [compiler(), *FLAGS, *VARIANTS[variant], *sources])
         return target
 

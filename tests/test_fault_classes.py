@@ -60,7 +60,7 @@ def test_the_tests_that_are_named_exist(test: str) -> None:
 
 
 def test_every_flag_that_claims_a_class_is_carried_by_a_case() -> None:
-    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "harness" / "cases").glob("*.py"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "harness/cases").rglob("*.py"))
     assert FAMILIES
     for fault in FAULTS.values():
         for flag in fault.flags:

@@ -1,10 +1,13 @@
 """The rules of docs/architecture.md: who may import whom."""
 
 import ast
+import importlib
 import sys
 from pathlib import Path
 
 import pytest
+
+from harness.contract import KERNELS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -81,6 +84,32 @@ def test_a_layer_never_reaches_up(place: str) -> None:
     for path in modules(place):
         for name in imports(path):
             assert not any(starts(name, n) for n in NEVER[place]), f"{path} imports {name}"
+
+
+def test_a_building_block_of_cases_imports_no_family() -> None:
+    for path in modules("harness/cases/blocks"):
+        for name in imports(path):
+            family = any(starts(name, f"harness.cases.{kernel}") for kernel in KERNELS)
+            assert not family and name != "harness.cases.FAMILIES", f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_family_imports_none_of_another_kernel(kernel: str) -> None:
+    others = [f"harness.cases.{other}" for other in KERNELS if other != kernel]
+    for path in modules(f"harness/cases/{kernel}"):
+        for name in imports(path):
+            assert not any(starts(name, other) for other in others), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_file_of_a_kernel_holds_a_listed_family_of_it(kernel: str) -> None:
+    package = f"harness.cases.{kernel}"
+    listed = importlib.import_module(package).FAMILIES
+    assert all(family.kernel == kernel for family in listed)
+    for path in modules(f"harness/cases/{kernel}"):
+        if path.stem != "__init__":
+            held = vars(importlib.import_module(f"{package}.{path.stem}")).values()
+            assert any(family is one for one in held for family in listed), f"{path} holds no family"
 
 
 def test_nothing_below_the_command_line_prints_or_exits() -> None:

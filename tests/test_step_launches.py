@@ -6,7 +6,7 @@ import pytest
 
 from harness.case import materialize
 from harness.cases.base import make_case
-from harness.cases.greedy_synthesized import SYNTHESIZED
+from harness.cases.greedy_step.synthesized import SYNTHESIZED
 from harness.judge import judge
 from harness.observation import Job, Observation
 from harness.results import Outcome

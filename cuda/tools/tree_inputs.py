@@ -9,9 +9,9 @@ import numpy as np
 from tree_calls import TAIL_PAGES
 
 from harness.case import AnyArray, small_integer_bf16
-from harness.cases.greedy_synthesized import MLA_SCALE
-from harness.cases.shapes import path_to, steer
-from harness.cases.topk import bf16_rows, build_inputs, grid_rows, off_grid_rows
+from harness.cases.blocks.shapes import path_to, steer
+from harness.cases.blocks.topk import bf16_rows, build_inputs, grid_rows, off_grid_rows
+from harness.cases.greedy_step.synthesized import MLA_SCALE
 from harness.contract import NO_LIMIT
 from harness.draw import Draw
 from references import tree_build

@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-from jinja2 import UndefinedError
 
 from harness.bench_results import BENCH_SCHEMA, load_bench
 from harness.cli import EXIT_PASS
 from harness.compare_results import COMPARE_SCHEMA, load_compare
-from harness.errors import UsageProblem
 from harness.mutants.matrix import SCHEMA as MATRIX_SCHEMA
-from harness.mutants.matrix import VERSION as MATRIX_VERSION
+from harness.mutants.matrix import load_matrix
 from harness.report import write_reports
 from harness.report.bench import write_bench
 from harness.report.compare import write_compare
 from harness.report.mutants import write_matrix
 from harness.results import load_results
-from harness.typed_json import read_body
 
 
 @click.command("report")
@@ -42,16 +39,8 @@ def _render(path: Path, folder: Path) -> tuple[Path, ...]:
     if schema == COMPARE_SCHEMA:
         return write_compare(load_compare(path), folder)
     if schema == MATRIX_SCHEMA:
-        return _matrix(path, folder)
+        return write_matrix(load_matrix(path), folder)
     return write_reports(load_results(path), folder)
-
-
-def _matrix(path: Path, folder: Path) -> tuple[Path, ...]:
-    body = read_body(path, MATRIX_SCHEMA, MATRIX_VERSION, "harness mutants")
-    try:
-        return write_matrix(body, folder)
-    except (KeyError, TypeError, AttributeError, UndefinedError) as error:
-        raise UsageProblem(f"{path}: damaged matrix ({error!r}); run `harness mutants` again") from error
 
 
 def _schema(path: Path) -> str:

@@ -27,28 +27,41 @@ def source_folder() -> Path:
     raise EnvironmentProblem("no cuda/mutants beside the package: mutants are built from a source tree")
 
 
-def build_library(target: str = "cpu") -> Path:
-    """The library of mutants for ``target``, up to date. EnvironmentProblem where it cannot be built."""
-    source = source_folder()
-    build = source.parents[1] / "build" / _FOLDERS[target]
+def library_path(target: str) -> Path:
+    """Where a build leaves the library of ``target``. EnvironmentProblem where there is no source tree."""
+    build = source_folder().parents[1] / "build" / _FOLDERS[target]
+    return build / f"libddtree_mutants_{target}.so"
+
+
+def build_library(target: str, folder: Path) -> Path:
+    """The library of mutants for ``target``, up to date, as a copy in ``folder``.
+
+    A copy, so that a run which opens it again and again meets no later build. EnvironmentProblem where it
+    cannot be built.
+    """
+    with _alone(library_path(target).parent):
+        return Path(shutil.copy2(_build(target), folder))
+
+
+def _build(target: str) -> Path:
+    source, library = str(source_folder()), library_path(target)
+    build = library.parent
     tools = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     environment = {**os.environ, "PATH": os.pathsep.join(tools)}
     cmake = shutil.which("cmake", path=environment["PATH"])
     if cmake is None:
         raise EnvironmentProblem("no cmake found; install it, or `pip install cmake ninja`")
     ninja = shutil.which("ninja", path=environment["PATH"]) is not None
-    with _alone(build):
-        again = (build / "CMakeCache.txt").is_file()  # with the generator of the first time
-        generator = ["-G", "Ninja"] if ninja and not again else []
-        for command in (
-            [cmake, "-S", str(source), "-B", str(build), f"-DDDTREE_CUDA={target == 'cuda'}", *generator],
-            [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
-        ):
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
-                raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
-    library = build / f"libddtree_mutants_{target}.so"
+    again = (build / "CMakeCache.txt").is_file()  # with the generator of the first time
+    generator = ["-G", "Ninja"] if ninja and not again else []
+    for command in (
+        [cmake, "-S", source, "-B", str(build), f"-DDDTREE_CUDA={target == 'cuda'}", *generator],
+        [cmake, "--build", str(build), "-j", str(os.cpu_count() or 1)],
+    ):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
+            raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
     if not library.is_file():
         raise EnvironmentProblem(f"the build left no {library.name} in {build}")
     return library
@@ -56,7 +69,7 @@ def build_library(target: str = "cpu") -> Path:
 
 @contextmanager
 def _alone(build: Path) -> Iterator[None]:
-    """One build at a time in this folder: those that start together must not open a half-linked library."""
+    """One build at a time in this folder: those that start together must not link one library."""
     build.mkdir(parents=True, exist_ok=True)
     with (build / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -67,8 +67,8 @@ def run_campaign(campaign: Campaign, command: str, progress: Progress | None = N
     started, clock = datetime.now(UTC), time.monotonic()
     mutants = chosen(campaign.only)
     report("building", 0, 1)
-    library = build_library(campaign.target)
     with tempfile.TemporaryDirectory(prefix="harness-mutants-") as scratch:
+        library = build_library(campaign.target, Path(scratch))
         folder = campaign.suite_dir or Path(scratch) / "set"
         if campaign.suite_dir is None:
             generate("standard", folder, None, campaign.seed, campaign.jobs,

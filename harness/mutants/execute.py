@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from harness.case import Case
 from harness.contract import KERNELS
-from harness.mutants.bench import VARIABLE, Bench
+from harness.mutants.bench import Bench
 from harness.mutants.model import EVERYWHERE, Fate, Kill, Mutant
 from harness.results import Outcome
 from harness.runner.conclusion import is_refused
-from harness.runner.naming import relative_target
 from harness.store.index import CaseSummary
 
 _OTHERS = 2  # cases of a family that does not claim the class
@@ -55,7 +53,7 @@ def run_mutant(mutant: Mutant, cases: Cases, bench: Bench) -> Fate:
                 families[family] = Kill(summary.case_id, outcome, text, claims(mutant, summary))
                 break
     seconds = round(time.monotonic() - started, 3)
-    return Fate(mutant, families, tried, seconds, _command(mutant, families, bench.library), tuple(faults))
+    return Fate(mutant, families, tried, seconds, tuple(faults))
 
 
 def _wanted(mutant: Mutant, families: dict[str, Kill | None]) -> bool:
@@ -88,13 +86,3 @@ def kernels_of(mutant: Mutant) -> tuple[str, ...]:
 def claims(mutant: Mutant, case: CaseSummary) -> bool:
     """True for a case whose flags claim the mutant's class."""
     return EVERYWHERE in mutant.flags or any(flag in case.flags for flag in mutant.flags)
-
-
-def _command(mutant: Mutant, families: dict[str, Kill | None], library: Path) -> str:
-    kills = [kill for kill in families.values() if kill is not None]
-    if not kills:
-        return ""
-    kill = min(kills, key=lambda k: not k.claimed)
-    target = mutant.target or relative_target(str(library))
-    variable = "" if mutant.target else f"{VARIABLE}={mutant.name} "
-    return f"{variable}harness verify fixtures/standard --target {target} --case '{kill.case_id}'"

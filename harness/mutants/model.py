@@ -66,7 +66,6 @@ class Fate:
     families: Mapping[str, Kill | None]
     cases: int
     seconds: float
-    reproduce: str = ""
     faults: tuple[str, ...] = ()  # of the harness: cases that could not be judged
 
     @property

@@ -30,11 +30,7 @@ _ALL = "*"
 
 
 def write_matrix(body: Body, folder: Path) -> tuple[Path, ...]:
-    """Write ``mutants.json``, and ``mutants.md`` and ``mutants.html`` as that very text has them.
-
-    KeyError, TypeError, AttributeError or UndefinedError of jinja2 where ``body`` is no matrix; nothing is
-    written then.
-    """
+    """Write ``mutants.json``, and ``mutants.md`` and ``mutants.html`` as that very text has them."""
     truth = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
     loaded = json.loads(truth)
     files = {

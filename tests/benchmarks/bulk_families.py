@@ -8,9 +8,9 @@ import numpy as np
 
 import references
 from harness.cases.base import Draft, Family, Params
-from harness.cases.shapes import follow
-from harness.cases.topk import build_inputs, grid_rows
-from harness.cases.walks import Walk, accept_inputs
+from harness.cases.blocks.shapes import follow
+from harness.cases.blocks.topk import build_inputs, grid_rows
+from harness.cases.blocks.walks import Walk, accept_inputs
 from harness.draw import Draw
 
 SHAPE, BUDGET = (1, 15, 64), 64

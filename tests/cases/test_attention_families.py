@@ -8,11 +8,11 @@ from built import SEED, cases, exclusive_slots, expected, families, inputs
 
 import references
 from harness.case import AnyArray, Case, Patched
-from harness.cases import attention_masks as masks
-from harness.cases.attention_queries import draw_mark, eight_bits, lean, log2_unit, weights
-from harness.cases.attention_rows import rows_named
-from harness.cases.attention_sample import SAMPLE
 from harness.cases.base import make_case
+from harness.cases.blocks.attention import masks as masks
+from harness.cases.blocks.attention.queries import draw_mark, eight_bits, lean, log2_unit, weights
+from harness.cases.blocks.attention.rows import rows_named
+from harness.cases.blocks.attention.sample import SAMPLE
 from harness.draw import Draw
 from harness.flags import FLAGS
 from harness.lint.attention import NO_LEAN, TAIL_WEIGHT, discriminate

@@ -8,7 +8,7 @@ import numpy as np
 from built import cases, exclusive_slots, expected, inputs, parameter
 
 from harness.case import AnyArray, Case, Recipe
-from harness.cases.paging import rows
+from harness.cases.blocks.paging import rows
 
 Mover = Callable[[AnyArray, AnyArray, AnyArray], None]  # pool [Y,rows,R] in place, target rows, source rows
 

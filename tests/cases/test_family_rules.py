@@ -10,7 +10,7 @@ from built import KERNELS, SEED, cases, families
 
 from harness.case import Case, materialize
 from harness.cases.base import SUITES, make_case
-from harness.cases.paging import pages
+from harness.cases.blocks.paging import pages
 from harness.draw import Draw
 from harness.flags import FLAGS
 from harness.flags.step import STEP_FLAGS

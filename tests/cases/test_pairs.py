@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
-from harness.cases.attention_pairs import AXES, CEILING, PAIRS, SPLIT_TILES, SPLITS, device_bytes, pairs
 from harness.cases.base import Params
-from harness.cases.covering import covering
+from harness.cases.blocks.covering import covering
+from harness.cases.verify_attn.pairs import AXES, CEILING, PAIRS, SPLIT_TILES, SPLITS, device_bytes, pairs
 
 
 def held(cases: list[Params]) -> set[frozenset[tuple[str, int | str]]]:

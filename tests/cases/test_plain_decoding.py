@@ -9,7 +9,7 @@ from built import SEED, expected, inputs
 import references
 from harness.case import AnyArray, Case
 from harness.cases.base import make_case
-from harness.cases.planted import PLANTED
+from harness.cases.greedy_step.planted import PLANTED
 
 CASES = [make_case(PLANTED, params, SEED) for params in PLANTED.plan("standard")]
 

@@ -11,11 +11,11 @@ from built import SEED, exclusive_slots, expected, inputs
 
 import references
 from harness.case import AnyArray, Case
-from harness.cases import attention_masks as masks
 from harness.cases.base import make_case
-from harness.cases.centroid_head import DECOY
-from harness.cases.planted import PLANTED
-from harness.cases.planted_proof import FLASH_LIMIT
+from harness.cases.blocks.attention import masks as masks
+from harness.cases.blocks.planted.centroid_head import DECOY
+from harness.cases.blocks.planted.proof import FLASH_LIMIT
+from harness.cases.greedy_step.planted import PLANTED
 
 EXTRA = (4, 12, 24, 37, 47)  # of the standard suite, besides the smoke cases
 

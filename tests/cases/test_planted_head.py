@@ -7,11 +7,11 @@ import pytest
 
 import references
 from harness.case import AnyArray
-from harness.cases import attention_masks as masks
-from harness.cases.attention_rows import rows_named
-from harness.cases.centroid_head import DECOY, Head, build_head, margin_used, margins
-from harness.cases.flash_emulation import STYLES, flash_outputs
-from harness.cases.wrong_inputs import Problem, flipped, wrong_masks
+from harness.cases.blocks.attention import masks as masks
+from harness.cases.blocks.attention.rows import rows_named
+from harness.cases.blocks.planted.centroid_head import DECOY, Head, build_head, margin_used, margins
+from harness.cases.blocks.planted.flash_emulation import STYLES, flash_outputs
+from harness.cases.blocks.planted.wrong_inputs import Problem, flipped, wrong_masks
 from harness.draw import Draw
 
 

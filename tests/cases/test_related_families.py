@@ -12,8 +12,9 @@ from built import SEED, expected, inputs
 from harness.case import AnyArray, Case
 from harness.cases import FAMILIES
 from harness.cases.base import make_case
-from harness.cases.related_attention import path_ends, turned
-from harness.cases.related_steps import ranks
+from harness.cases.blocks.two_orders import turned
+from harness.cases.greedy_step.related import ranks
+from harness.cases.verify_attn.related import path_ends
 from harness.contract import KERNELS
 from references import unpack_mask
 

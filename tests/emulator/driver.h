@@ -9,5 +9,5 @@ extern "C" void emu_clear_report(void);
 
 int zoo_verdict(int number);           // zoo.cu
 int zoo_run(int number, int workers);  // zoo.cu
-int check(const char* name);           // checks.cu
+int check(const char* name);           // checks/check.cpp
 int semantics();                       // semantics.cu

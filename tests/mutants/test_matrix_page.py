@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness.cli.report import command as report_command
 from harness.errors import UsageProblem
-from harness.mutants.matrix import Matrix, survivors_first
+from harness.mutants.matrix import Matrix, load_matrix, survivors_first
 from harness.mutants.model import Fate, Kill, Mutant
 from harness.report.mutants import groups, render_html, render_markdown, write_matrix
 from harness.results import Outcome
@@ -52,7 +52,6 @@ def matrix() -> Matrix:
             families,
             3,
             0.5,
-            "harness verify x",
         )
         for name, families in rows.items()
     ]
@@ -116,7 +115,31 @@ def test_the_matrix_is_rendered_again_byte_for_byte(tmp_path: Path) -> None:
         assert (tmp_path / "second" / path.name).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("change", [{"mutants": None}, {"totals": {}}, {"mutants": [{"name": "m"}]}])
+def test_the_committed_matrix_is_read_whole() -> None:
+    path = Path(__file__).resolve().parents[2] / "reports/gpu/mutants/mutants.json"
+    assert load_matrix(path) == json.loads(path.read_text(encoding="utf-8"))
+
+
+ROW = matrix().to_json()["mutants"][0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mutants": None},
+        {"totals": {}},
+        {"mutants": [{"name": "m"}]},
+        {"mutants": []},
+        {"mutants": [{**ROW, "verdict": "killed"}, *matrix().to_json()["mutants"][1:]]},
+        {"mutants": [{**ROW, "families": {"tree_accept/paths": "dead"}}, *matrix().to_json()["mutants"][1:]]},
+        {"faults": {"wrong-child": {"title": "t"}}},
+        {"seconds": "2"},
+        {"environment": []},
+        {"harness_version": 1},
+        {"more": 1},
+    ],
+    ids=lambda change: "-".join(change),
+)
 def test_a_damaged_matrix_is_refused_and_nothing_written(tmp_path: Path, change: dict[str, Any]) -> None:
     path = tmp_path / "mutants.json"
     path.write_text(json.dumps({**matrix().to_json(), **change}))

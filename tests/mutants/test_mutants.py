@@ -1,14 +1,8 @@
-"""The catalogue is complete and plain, the right kernels are right, and mutants die of their own class."""
+"""The right kernels are right, and mutants die of their own class."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-import shutil
-import subprocess
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -17,37 +11,18 @@ import pytest
 from click.testing import CliRunner
 
 from harness.case import Case
-from harness.cli import VERBS, cli
+from harness.cli import VERBS
 from harness.cli.mutants import command
-from harness.contract import KERNELS
-from harness.flags import FLAGS
-from harness.generate import generate
-from harness.mutants import build as build_module
-from harness.mutants import fakes
 from harness.mutants.bench import Bench
-from harness.mutants.build import build_library, source_folder
+from harness.mutants.build import library_path
 from harness.mutants.catalogue import MUTANTS
-from harness.mutants.execute import claims, kernels_of, ordered, run_mutant
-from harness.mutants.faults import FAULTS
+from harness.mutants.execute import claims, ordered, run_mutant
+from harness.mutants.matrix import reproduce
 from harness.mutants.model import EVERYWHERE, Fate, Kill, Mutant
-from harness.mutants.suite import FAMILIES
 from harness.results import Outcome
+from harness.runner.naming import relative_target
 from harness.runner.verification import verify
 from harness.store import open_set
-
-SWITCHES = [mutant for mutant in MUTANTS if not mutant.target]
-
-
-@pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("mutants") / "smoke"
-    generate("smoke", folder, jobs=1)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def library() -> Path:
-    return build_library("cpu")
 
 
 @pytest.fixture
@@ -59,64 +34,11 @@ def bench(library: Path, tmp_path: Path):
 
 def mutant_library(name: str) -> str:
     """What a command that runs this mutant alone names as its target."""
-    return named(name).target or "libddtree_mutants_cpu.so"
+    return named(name).target or relative_target(str(library_path("cpu")))
 
 
 def named(name: str) -> Mutant:
     return next(mutant for mutant in MUTANTS if mutant.name == name)
-
-
-def test_there_are_enough_and_no_name_twice() -> None:
-    assert len(MUTANTS) >= 80
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    assert sum(bool(mutant.needs) for mutant in MUTANTS) <= 15
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_has_a_class_that_its_flags_claim(mutant: Mutant) -> None:
-    assert mutant.kernel in (*KERNELS, EVERYWHERE)
-    assert mutant.flags and set(mutant.flags) <= set(FAULTS[mutant.fault].flags)
-    assert all(flag == EVERYWHERE or flag in FLAGS for flag in mutant.flags)
-    assert 3 < len(mutant.what) < 100 and not mutant.what.endswith(".")
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_selection_has_cases_that_claim_it(mutant: Mutant) -> None:
-    planned = {(family.kernel, family.name) for family in FAMILIES if list(family.plan("standard"))}
-    assert any(kernel in kernels_of(mutant) for kernel, _ in planned)
-
-
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.needs], ids=lambda mutant: mutant.name)
-def test_what_only_a_gpu_shows_is_claimed_by_small_cases(mutant: Mutant, smoke: Path) -> None:
-    assert mutant.runs_on("cuda") and not mutant.runs_on("cpu")
-    with open_set(smoke) as cases:
-        families = ordered(mutant, cases.summaries())
-    claimed = {flag for _, chosen in families for case in chosen for flag in case.flags} & set(mutant.flags)
-    assert claimed == set(mutant.flags)
-
-
-def test_the_catalogue_names_the_switches_of_the_library(library: Path) -> None:
-    names, number = [], 1
-    handle = ctypes.CDLL(str(library))
-    handle.mutant_name.restype = ctypes.c_char_p
-    while name := handle.mutant_name(number):
-        names.append(name.decode())
-        number += 1
-    assert sorted(names) == sorted(mutant.name for mutant in SWITCHES)
-    assert handle.mutant_select(b"nobody") == 1 and handle.mutant_select(names[0].encode()) == 0
-
-
-def test_every_switch_stands_in_the_sources() -> None:
-    sources = "".join(path.read_text() for path in source_folder().glob("*.*"))
-    asked = set(re.findall(r"mutant\((\w+)\)", sources)) - {"nothing"}
-    assert asked == {mutant.name for mutant in SWITCHES}
-
-
-def test_every_target_in_python_exists() -> None:
-    for mutant in MUTANTS:
-        if mutant.target:
-            assert mutant.target.partition(":")[0] == fakes.__name__
-            assert issubclass(getattr(fakes, mutant.target.partition(":")[2]), fakes._Fake)
 
 
 def test_the_right_kernels_are_right(library: Path, monkeypatch: pytest.MonkeyPatch, smoke: Path) -> None:
@@ -154,7 +76,7 @@ def test_mutants_die_of_their_own_class(name: str, bench: Bench, smoke: Path) ->
     with open_set(smoke) as cases:
         fate = run_mutant(named(name), cases, bench)
     assert fate.verdict == "killed" and not fate.faults
-    assert mutant_library(name) in fate.reproduce
+    assert f"--target {mutant_library(name)} " in reproduce(fate, "cpu")
     outcomes = {kill.outcome for kill in fate.families.values() if kill is not None and kill.claimed}
     assert KILLED[name] is None or KILLED[name] in outcomes
 
@@ -204,34 +126,6 @@ def test_two_dead_workers_are_enough_where_one_kill_decides(smoke: Path) -> None
         assert spent.verdict == "killed" and spent.cases == len(ordered(every, cases.summaries()))
 
 
-def test_one_build_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    source = tmp_path / "cuda" / "mutants"
-    source.mkdir(parents=True)
-    library = tmp_path / "build" / "mutants" / "libddtree_mutants_cpu.so"
-    running = threading.Semaphore(1)
-
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        assert running.acquire(blocking=False), "two builds in one folder"
-        time.sleep(0.05)
-        library.touch()
-        running.release()
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(build_module, "source_folder", lambda: source)
-    monkeypatch.setattr(build_module.shutil, "which", lambda name, path=None: name)
-    monkeypatch.setattr(build_module.subprocess, "run", run)
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(lambda _: build_library(), range(4))) == [library] * 4
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-def test_the_mutants_build_for_a_gpu() -> None:
-    exported = subprocess.run(["nm", "-D", build_library("cuda")], capture_output=True, text=True, check=True)
-    assert " T ddtree_greedy_step" in exported.stdout
-
-
 def fate(flags: tuple[str, ...], **families: bool | None) -> Fate:
     """Families by name: True a claiming kill, False another kill, None survived."""
     mutant = Mutant("m", "tree_accept", "wrong-child", flags, "wrong")
@@ -259,12 +153,6 @@ def test_the_command(tmp_path: Path, library: Path, smoke: Path) -> None:
     options = [*options[:2], "--only", "accept_bonus_by_length", "--report", str(tmp_path)]
     done = CliRunner().invoke(command, options, standalone_mode=False)
     assert done.return_value == 0, done.output
-
-
-def test_usage() -> None:
-    assert CliRunner().invoke(cli, ["mutants", "--list"], standalone_mode=False).return_value == 0
-    done = CliRunner().invoke(cli, ["mutants", "--only", "nobody"], standalone_mode=False)
-    assert "names no mutant" in str(done.exception)
 
 
 @pytest.mark.slow

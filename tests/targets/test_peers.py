@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from harness.case import Case
-from harness.cases.attention_pairs import PAIRS
 from harness.cases.base import make_case
+from harness.cases.verify_attn.pairs import PAIRS
 from harness.errors import EnvironmentProblem
 from harness.judge import judge
 from harness.observation import Job

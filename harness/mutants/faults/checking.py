@@ -37,7 +37,7 @@ CHECKING: dict[str, Fault] = {
         "An answer remembered by object, pointer, shape or a light fingerprint",
         f"{EVERYWHERE} best_first",
         "tests/targets/test_second_run.py::test_a_kernel_that_keeps_what_it_saw_first "
-        "tests/targets/test_worker.py::test_runs_have_other_addresses",
+        "tests/targets/test_memory.py::test_runs_have_other_addresses",
         "gpu-mode/reference-kernels#102 gpu-mode/reference-kernels#104 gpu-mode/reference-kernels#148 "
         "flashinfer-ai/flashinfer-bench#228 flashinfer-ai/flashinfer-bench#413",
     ),
@@ -52,7 +52,7 @@ CHECKING: dict[str, Fault] = {
         "Expected values or results that the target can read or write",
         "",
         "tests/targets/test_worker.py::test_the_worker_gets_no_expected_values_and_no_surplus_descriptors "
-        "tests/targets/test_worker.py::test_the_wire_has_no_pickle",
+        "tests/targets/test_wire.py::test_the_wire_has_no_pickle",
         "gpu-mode/pygpubench#7 gpu-mode/pygpubench#15 gpu-mode/pygpubench#23",
     ),
     "infinities-compared": _fault(
@@ -85,7 +85,7 @@ CHECKING: dict[str, Fault] = {
     "outside-its-arrays": _fault(
         "Bytes before or behind an array change",
         f"{EVERYWHERE} mla gqa walk",
-        "tests/targets/test_worker.py::test_guards_surround_every_array",
+        "tests/targets/test_memory.py::test_guards_surround_every_array",
     ),
     "dead-target": _fault(
         "A target that hangs, dies, exits or raises takes the run with it, or is skipped",

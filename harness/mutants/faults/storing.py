@@ -48,19 +48,19 @@ STORING: dict[str, Fault] = {
     ),
     "unstable-sort": _fault(
         "The order of equal values changes with the machine or the NumPy release",
-        "tests/test_gen_refs.py::test_the_command_and_its_check "
+        "tests/generate/test_gen_refs.py::test_the_command_and_its_check "
         "tests/cases/test_family_rules.py::test_one_seed_gives_the_same_bits_and_another_seed_others",
         "numpy/numpy#24064 numpy/numpy#27725 pandas-dev/pandas#53548",
     ),
     "unstable-log": _fault(
         "log, exp and power differ by an ulp between machines, and rank something",
-        "tests/test_gen_refs.py::test_drift_is_named "
+        "tests/generate/test_drift.py::test_drift_is_named "
         "tests/cases/test_family_rules.py::test_one_seed_gives_the_same_bits_and_another_seed_others",
         "numpy/numpy#23523 numpy/numpy#22904 numpy/numpy#26117 numpy/numpy#18371 jmrplens/phonometry#656",
     ),
     "unstable-draws": _fault(
         "Draws change with the library: distribution methods are not promised",
-        "tests/test_gen_refs.py::test_another_seed_gives_other_cases "
+        "tests/generate/test_gen_refs.py::test_another_seed_gives_other_cases "
         "tests/cases/test_family_rules.py::test_one_seed_gives_the_same_bits_and_another_seed_others",
         "numpy/numpy#16493 onnx/onnx#715",
     ),

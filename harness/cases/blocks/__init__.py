@@ -1,0 +1,1 @@
+"""Building blocks that families share: rows, trees, pages, requests, plans. No family is defined here."""

@@ -1,0 +1,1 @@
+"""Building blocks of attention: row layouts, masks, leaning queries, requests, sampled rows."""
