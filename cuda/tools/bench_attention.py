@@ -136,9 +136,9 @@ class Contenders:
         self.replays: dict[str, Replay] = {}
         bytes_each = self.problem.kv.nbytes
         self.buffers = min(-(-ROTATION_BYTES // bytes_each), MOST_BUFFERS)
-        pools = [self.problem.kv] + [self.problem.kv.clone() for _ in range(self.buffers - 1)]
-        self._add_ours(pools)
-        self._add_peers(pools, backends)
+        self.pools = [self.problem.kv] + [self.problem.kv.clone() for _ in range(self.buffers - 1)]
+        self._add_ours(self.pools)
+        self._add_peers(self.pools, backends)
 
     def _add(self, name: str, bind: Callable[[int], Call], rotates: bool) -> None:
         replay = Replay([bind(0)] * LONG_LAUNCHES)

@@ -184,8 +184,7 @@ __device__ __forceinline__ void run_pipeline(const Problem& problem, const Task&
 template <class Tile>
 __global__ void __launch_bounds__(kThreads, 1) attention_kernel(const __grid_constant__ Problem problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    ptx::wait_for_predecessor();
-    ptx::let_dependents_start();  // not before: the merge reads what came before this kernel at once
+    ptx::let_dependents_start();
     const Role<Tile> role;
     walk_share<Tile>(problem, memory, [&](const Task&, const Task& task, const Pages<Tile>& pages) {
         __syncthreads();

@@ -28,12 +28,27 @@ constexpr int kFewestRows = 32;  // and no fewer than these, unless the tile has
 
 DDTREE_PLAN int64_t ceil_div(int64_t value, int64_t step) { return (value + step - 1) / step; }
 
+// 1 / x, to the last bit or nearly so.
+DDTREE_PLAN float reciprocal(float x) {
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1.0f / x;
+#endif
+}
+
 // a / b for a >= 0, b > 0. Every block draws the line before it does anything else, and a division of 64-bit
-// integers takes a tenth of a microsecond. Below 2^23 the rounded quotient never reaches the next integer.
+// integers takes a tenth of a microsecond. Below 2^21 the product is off by less than 1, so its integer by at most 1.
 DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
-    constexpr int64_t kExact = 1 << 23;
-    if (a < kExact && b < kExact) {
-        return static_cast<int>(static_cast<float>(static_cast<int>(a)) / static_cast<float>(static_cast<int>(b)));
+    constexpr int64_t kSmall = 1 << 21;
+    if ((a | b) < kSmall) {
+        const int whole = static_cast<int>(a);
+        const int part = static_cast<int>(b);
+        const int times = static_cast<int>(static_cast<float>(whole) * reciprocal(static_cast<float>(part)));
+        const int rest = whole - times * part;
+        return times + (rest >= part) - (rest < 0);
     }
     return a / b;
 }

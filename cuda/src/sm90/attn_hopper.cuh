@@ -267,8 +267,7 @@ __device__ __forceinline__ void run_hopper_task(const Problem& problem, const Ta
 
 __global__ void __launch_bounds__(kThreads, 1) hopper_kernel(const __grid_constant__ Problem problem) {
     extern __shared__ __align__(1024) unsigned char memory[];
-    ptx::wait_for_predecessor();
-    ptx::let_dependents_start();  // not before: the merge reads what came before this kernel at once
+    ptx::let_dependents_start();
     const Role<HopperTile> role;
     walk_share<HopperTile>(problem, memory, [&](const Task& task, const Task&, Pages<HopperTile>& pages) {
         run_hopper_task(problem, task, pages, memory, role);
