@@ -13,8 +13,10 @@
 
 #ifdef __CUDACC__
 #define DDTREE_PLAN __host__ __device__ inline
+#define DDTREE_PLAN_RARE __host__ __device__ __noinline__ inline  // its code is fetched only if it is called
 #else
 #define DDTREE_PLAN inline
+#define DDTREE_PLAN_RARE inline
 #endif
 
 namespace ddtree {
@@ -39,6 +41,8 @@ DDTREE_PLAN float reciprocal(float x) {
 #endif
 }
 
+DDTREE_PLAN_RARE int64_t divided(int64_t a, int64_t b) { return a / b; }
+
 // a / b for a >= 0, b > 0. Every block draws the line before it does anything else, and a division of 64-bit
 // integers takes a tenth of a microsecond. Below 2^21 the product is off by less than 1, so its integer by at most 1.
 DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
@@ -50,7 +54,7 @@ DDTREE_PLAN int64_t quotient(int64_t a, int64_t b) {
         const int rest = whole - times * part;
         return times + (rest >= part) - (rest < 0);
     }
-    return a / b;
+    return divided(a, b);
 }
 
 DDTREE_PLAN int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
