@@ -13,7 +13,9 @@
 //                         comma in its arguments stands in parentheses: LAUNCH((kernel<1, 2>), ...)
 //   LAUNCH_DEPENDENT(...)  the same; the GPU may begin before the kernel in front of it on the stream ends.
 //                         Every thread of such a kernel calls grid_dependency_wait() before it writes global
-//                         memory or reads a value that counts; grid_dependency_release() lets the next one begin
+//                         memory or reads a value that counts; grid_dependency_release() lets the next one begin.
+//                         A kernel that releases before it waits makes the next one begin while even the kernel
+//                         before is running: what the next one reads before it waits is a guess at most
 #pragma once
 
 #ifdef __CUDACC__

@@ -36,6 +36,16 @@ __device__ __forceinline__ void grid_dependency_release() {
 
 namespace compat {
 
+// Kernels for older architectures do not wait, so nothing is launched dependently if this file is compiled for one.
+constexpr bool every_architecture_waits() {
+    for (const int architecture : {__CUDA_ARCH_LIST__}) {
+        if (architecture < 900) {
+            return false;
+        }
+    }
+    return true;
+}
+
 // A block may use 48 KiB without asking, static arrays included; more needs an opt-in per kernel.
 constexpr size_t kDefaultSharedMemory = 40 * 1024;
 
@@ -60,7 +70,7 @@ cudaError_t launch(void (*kernel)(Params...), bool dependent, dim3 grid, dim3 bl
     config.dynamicSmemBytes = smem;
     config.stream = stream;
     config.attrs = &overlap;
-    config.numAttrs = dependent ? 1 : 0;
+    config.numAttrs = dependent && every_architecture_waits() ? 1 : 0;
     const cudaError_t error =
         cudaLaunchKernelEx(&config, kernel, static_cast<Params>(std::forward<Args>(args))...);
     cudaGetLastError();  // reported here

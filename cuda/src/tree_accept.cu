@@ -11,8 +11,8 @@ __global__ void __launch_bounds__(kMaxAcceptThreads) tree_accept_kernel(const dd
     const int request = blockIdx.x;
     const Tree tree(memory, args.N);
     clear_tree<kEach>(tree);
+    grid_dependency_release();  // so early that the next kernel waits beside this one: 0.06 us less
     grid_dependency_wait();
-    grid_dependency_release();
     const Path path = accept_path<kEach>(args, tree, stops, request);
     if (threadIdx.x < kWarp) {
         write_path(args, request, path);

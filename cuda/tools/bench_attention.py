@@ -43,7 +43,8 @@ CHECKS = (  # shape, spare node slots
     (Shape(1, 16, 65, 64, 1), 0), (Shape(1, 64, 65, 65, 256), 2), (Shape(1, 8, 65, 1000, 13), 7),
     (Shape(1, 1, 257, 500, 64), 0), (Shape(1, 128, 33, 300, 64), 31), (Shape(1, 16, 257, 1024), 0),
     (Shape(1, 1, 1025, 70, 33), 0), (Shape(1, 2, 1025, 0, 64), 0), (Shape(1, 8, 65, 8192), 0),
-    (Shape(1, 8, 17, 1024), 0), (Shape(1, 16, 17, 8192), 3), (Shape(1, 16, 65, 1024), 0),
+    (Shape(1, 8, 17, 1024), 0), (Shape(1, 8, 17, 8192), 0), (Shape(1, 16, 17, 8192), 3),
+    (Shape(1, 16, 65, 1024), 0),
     (Shape(5, 8, 17, 777, 19), 3), (Shape(33, 4, 9, 130, 64), 0), (Shape(300, 2, 5, 40, 16), 1),
     (Shape(8, 16, 17, 2048), 0), (Shape(3, 64, 65, 4096), 0),
 )  # fmt: skip
@@ -135,9 +136,9 @@ class Contenders:
         self.replays: dict[str, Replay] = {}
         bytes_each = self.problem.kv.nbytes
         self.buffers = min(-(-ROTATION_BYTES // bytes_each), MOST_BUFFERS)
-        pools = [self.problem.kv] + [self.problem.kv.clone() for _ in range(self.buffers - 1)]
-        self._add_ours(pools)
-        self._add_peers(pools, backends)
+        self.pools = [self.problem.kv] + [self.problem.kv.clone() for _ in range(self.buffers - 1)]
+        self._add_ours(self.pools)
+        self._add_peers(self.pools, backends)
 
     def _add(self, name: str, bind: Callable[[int], Call], rotates: bool) -> None:
         replay = Replay([bind(0)] * LONG_LAUNCHES)

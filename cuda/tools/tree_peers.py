@@ -11,33 +11,72 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.case import AnyArray
 from harness.memory.buffers import Arena
 from harness.memory.space import Space
 
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
 _SOURCE = Path(__file__).with_name("tree_floors.cu")
 
 
-def host_builder(costs: list[list[float]], budget: int) -> tuple[list[int], AnyArray]:
-    """The published host-side builder's heap and visibility mask: parents, and bool [n,n].
+def host_builder(logprob: F32, token: I64, budget: int) -> tuple[list[int], AnyArray]:
+    """The heap and visibility stages of the published host-side builder: parents, and bool [n,n].
 
-    ``costs``: minus the log-probs, a rising row per depth. Nothing else of that builder is here: no token
-    ids, depths, links or copies to a device.
+    ``logprob`` float32 [L,K] falling, ``token`` int64 [L,K]. As published, numbers are read one
+    by one from arrays, and ids, depths and child maps are kept; logits, top-k and copies to a device are
+    not here.
+    """
+    depths, width = logprob.shape
+    node_token, node_depth = np.empty(budget, np.int64), np.empty(budget, np.int64)
+    parents = np.full(budget + 1, -1, np.int32)
+    children: list[dict[int, int]] = [{}]
+    count = 0
+    score = float(logprob[0, 0])
+    heap = [(-score, (0,), 0, 1, 0, score)]
+    while heap and count < budget:
+        _, ranks, parent, depth, rank, score = heapq.heappop(heap)
+        node_token[count] = own_token = int(token[depth - 1, rank])
+        node_depth[count] = depth
+        count += 1
+        parents[count] = parent
+        children.append({})
+        children[parent][own_token] = count
+        if rank + 1 < width:
+            sibling = score - float(logprob[depth - 1, rank]) + float(logprob[depth - 1, rank + 1])
+            heapq.heappush(heap, (-sibling, (*ranks[:-1], rank + 1), parent, depth, rank + 1, sibling))
+        if depth < depths:
+            child = score + float(logprob[depth, 0])
+            heapq.heappush(heap, (-child, (*ranks, 0), count, depth + 1, 0, child))
+    visible = np.zeros((count + 1, count + 1), bool)
+    visible[0, 0] = True
+    for node in range(1, count + 1):
+        visible[node, :node] = visible[int(parents[node]), :node]
+        visible[node, node] = True
+    return parents[: count + 1].tolist(), visible
+
+
+def lean_builder(costs: list[list[float]], budget: int) -> tuple[list[int], AnyArray]:
+    """The same heap and mask as lean as Python allows: numbers from lists, nothing kept but parents.
+
+    ``costs``: minus the log-probs, a rising row per depth.
     """
     depths, width = len(costs), len(costs[0])
-    heap = [(costs[0][0], (0,), 0, 1, 0)]
+    heap = [(costs[0][0], (0,), 0)]
     parents = [-1]
     while heap and len(parents) <= budget:
-        cost, ranks, parent, depth, rank = heapq.heappop(heap)
+        cost, ranks, parent = heapq.heappop(heap)
         node = len(parents)
         parents.append(parent)
+        depth, rank = len(ranks), ranks[-1]
         row = costs[depth - 1]
         if rank + 1 < width:
             sibling = cost - row[rank] + row[rank + 1]
-            heapq.heappush(heap, (sibling, (*ranks[:-1], rank + 1), parent, depth, rank + 1))
+            heapq.heappush(heap, (sibling, (*ranks[:-1], rank + 1), parent))
         if depth < depths:
-            heapq.heappush(heap, (cost + costs[depth][0], (*ranks, 0), node, depth + 1, 0))
+            heapq.heappush(heap, (cost + costs[depth][0], (*ranks, 0), node))
     visible = np.zeros((len(parents), len(parents)), bool)
     visible[0, 0] = True
     for node in range(1, len(parents)):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tree_inputs as made
 from graph_timing import Times
 from tree_calls import TAIL_PAGES, Call, Chain, Checked, Commit, Pool, Step
-from tree_peers import Empty, Walk, host_builder
+from tree_peers import Empty, Walk, host_builder, lean_builder
 from tree_series import Arrays, Series
 
 from harness.contract import NO_LIMIT
@@ -158,16 +160,24 @@ def empties(series: Series, floors: ctypes.CDLL) -> None:
 
 
 def hosts(series: Series) -> None:
-    """The published builder's heap and mask on this machine's processor."""
+    """The published builder's heap and mask on this machine's processor, and a leaner one beside it."""
     for width in series.plan.widths:
-        if not series.wants(name := f"host builder {width}"):
-            continue
-        samples = []
-        for number in range(series.plan.host_replays):
-            rows = made.tree_inputs("decisive", number, 1, width)["topk_logprob"][0]
-            costs = (-rows.astype(float)).tolist()
-            begin = time.perf_counter()
-            host_builder(costs, width)
-            samples.append(1e6 * (time.perf_counter() - begin))
+        inputs = [made.tree_inputs("decisive", i, 1, width) for i in range(series.plan.host_replays)]
+        rows = [(one["topk_logprob"][0], one["topk_token"][0].astype(np.int64)) for one in inputs]
         what = f"heap and visibility mask only, L 15, K = budget {width}, decisive rows"
-        series.keep(name, "Published host builder", what, Times.of(samples), 1, 0, "host clock")
+        host_series(series, f"host builder {width}", what, [(host_builder, *one, width) for one in rows])
+        lists = [(-logprob.astype(float)).tolist() for logprob, _ in rows]
+        what = f"the same from lists, without ids, depths and child maps, budget {width}"
+        host_series(series, f"lean host builder {width}", what, [(lean_builder, one, width) for one in lists])
+
+
+def host_series(series: Series, name: str, what: str, calls: Sequence[tuple[Any, ...]]) -> None:
+    """Each of ``calls`` (a function and its arguments) once, after one that is not kept."""
+    if not series.wants(name):
+        return
+    samples = []
+    for function, *arguments in [calls[0], *calls]:
+        begin = time.perf_counter()
+        function(*arguments)
+        samples.append(1e6 * (time.perf_counter() - begin))
+    series.keep(name, "Published host builder", what, Times.of(samples[1:]), 1, 0, "host clock")

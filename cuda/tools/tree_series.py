@@ -23,7 +23,7 @@ class Plan:
     sets: int = 40  # input sets, and calls in one sample
     far_sets: int = 160  # of kv_commit from device memory: five times the L2
     replays: int = 60
-    host_replays: int = 7
+    host_replays: int = 21
     widths: tuple[int, ...] = (64, 256, 1024)
     kinds: tuple[str, ...] = KINDS
     nodes: tuple[int, ...] = (65, 1025)

@@ -108,9 +108,10 @@ class Cascade(_FlashInfer):
         tails = {b: self._tail(problem, b) for b in problem.live}
 
         def call() -> None:
-            for b, tail in tails.items():
+            made = {b: tail() for b, tail in tails.items()}
+            for b, (tail_out, tail_lse) in made.items():
                 n = problem.count[b]
-                problem.out[b, :n], problem.lse[b, :n] = tail()
+                problem.out[b, :n], problem.lse[b, :n] = tail_out, tail_lse
             if run is None:
                 return
             out, lse = run()
@@ -118,25 +119,27 @@ class Cascade(_FlashInfer):
             for b in behind:
                 n, rows = problem.count[b], slice(at, at + problem.count[b])
                 at += n
-                share = self._torch.sigmoid(problem.lse[b, :n] - lse[rows])[..., None]
-                problem.out[b, :n] = self._torch.lerp(out[rows].float(), problem.out[b, :n].float(), share)
-                problem.lse[b, :n] = self._torch.logaddexp(problem.lse[b, :n], lse[rows])
+                tail_out, tail_lse = made[b]
+                share = self._torch.sigmoid(tail_lse - lse[rows])[..., None]
+                problem.out[b, :n] = self._torch.lerp(out[rows].float(), tail_out, share)
+                problem.lse[b, :n] = self._torch.logaddexp(tail_lse, lse[rows])
 
         return problem.outputs(call, lse=True)
 
     def _tail(self, problem: Problem, b: int) -> Callable[[], tuple[Any, Any]]:
-        """A function that computes out [n,Hq,Dv] and lse [n,Hq] over the tail alone."""
+        """A function that computes float32 out [n,Hq,Dv] and lse [n,Hq] over the tail alone."""
         torch, sees = self._torch, problem.sees(b)
         some = np.flatnonzero(sees.any(axis=0))
         (keys,), (values,) = problem.keys_and_values(problem.rows(b, problem.prefix[b] + some))
         mask = torch.from_numpy(sees[:, some]).to(self.device)[:, None]
-        q, keys = problem.q[b, : problem.count[b]].float(), keys.float()  # a bf16 product would round scores
+        q = problem.q[b, : problem.count[b]].float()  # torch rounds what it makes of bf16 to bf16
+        keys, values = keys.float(), values.float()
 
         def run() -> tuple[Any, Any]:
             scores = q @ keys.T * problem.scale
             scores = scores.masked_fill(~mask, float("-inf"))
             lse = torch.logsumexp(scores, -1)
             weights = torch.nan_to_num(torch.exp(scores - lse[..., None]))
-            return weights.bfloat16() @ values, lse
+            return weights @ values, lse
 
         return run

@@ -6,10 +6,19 @@ using namespace ddtree;
 
 namespace {
 
-// As work_of() of attn_line.cuh.
-plan::Request work_of(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers) {
-    return count == 1 ? plan::lone_request(prefix, live, heads, rows, keys, workers)
-                      : plan::request(prefix, live, heads, rows, keys);
+// As attn_line.cuh draws it: one request, or many of which `index` is one.
+plan::Lone drawn(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers,
+                 int64_t total) {
+    return count == 1 ? plan::lone(prefix, live, heads, rows, keys, workers)
+                      : plan::Lone{plan::request(prefix, live, heads, rows, keys), plan::line_of_many(total, workers)};
+}
+
+int64_t length_of_all(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys) {
+    int64_t total = 0;
+    for (int i = 0; i < count; ++i) {
+        total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
+    }
+    return total;
 }
 
 }  // namespace
@@ -18,7 +27,7 @@ extern "C" {
 
 // out: rows of a tile, tiles, prefix units, tail units of one of `count` requests
 void units(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int keys, int workers, int64_t* out) {
-    const plan::Request request = work_of(count, prefix, live, heads, rows, keys, workers);
+    const plan::Request request = drawn(count, prefix, live, heads, rows, keys, workers, 0).request;
     out[0] = request.rows;
     out[1] = request.tiles;
     out[2] = request.prefix_units;
@@ -29,19 +38,14 @@ void units(int count, int64_t prefix, int64_t live, int64_t heads, int rows, int
 // (request, tile, first, last, whole, slot) in out; returns the number of pieces.
 int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
          int64_t worker, int64_t* out) {
-    int64_t total = 0;
-    for (int i = 0; i < count; ++i) {
-        total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
-    }
-    const plan::Line line = count == 1
-                                ? plan::line_of_one(work_of(1, prefix[0], live[0], heads, rows, keys, workers), workers)
-                                : plan::line_of_many(total, workers);
+    const int64_t total = length_of_all(count, prefix, live, heads, rows, keys);
+    const plan::Line line = drawn(count, prefix[0], live[0], heads, rows, keys, workers, total).line;
     int64_t position = worker * line.share;
     const int64_t end = position + line.share;
     int64_t start = 0;
     int pieces = 0;
     for (int i = 0; i < count && position < end;) {
-        const plan::Request request = work_of(count, prefix[i], live[i], heads, rows, keys, workers);
+        const plan::Request request = drawn(count, prefix[i], live[i], heads, rows, keys, workers, total).request;
         const int64_t next = start + request.tiles * line.pitch(request);
         if (position >= next) {
             start = next;
@@ -65,15 +69,11 @@ int walk(int count, const int64_t* prefix, const int64_t* live, int64_t heads, i
 // What `worker`, which opens a tile of request `index`, tells the merge: how many share it.
 int64_t sharers(int count, const int64_t* prefix, const int64_t* live, int64_t heads, int rows, int keys, int workers,
                 int index, int64_t tile, int64_t worker) {
-    int64_t total = 0;
-    int64_t start = 0;
-    for (int i = 0; i < count; ++i) {
-        start += i < index ? plan::length(plan::request(prefix[i], live[i], heads, rows, keys)) : 0;
-        total += plan::length(plan::request(prefix[i], live[i], heads, rows, keys));
-    }
-    const plan::Request request = work_of(count, prefix[index], live[index], heads, rows, keys, workers);
-    const plan::Line line = count == 1 ? plan::line_of_one(request, workers) : plan::line_of_many(total, workers);
-    return plan::sharers(line, request, start, tile, worker);
+    const plan::Lone own =
+        drawn(count, prefix[index], live[index], heads, rows, keys, workers,
+              length_of_all(count, prefix, live, heads, rows, keys));
+    const int64_t start = length_of_all(index, prefix, live, heads, rows, keys);
+    return plan::sharers(own.line, own.request, start, tile, worker);
 }
 
 int64_t quotient(int64_t a, int64_t b) { return plan::quotient(a, b); }

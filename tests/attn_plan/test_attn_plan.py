@@ -154,6 +154,29 @@ def test_tiles_that_fill_the_workers_are_not_cut(plan: ctypes.CDLL) -> None:
     assert all(piece[4] for worker in range(132) for piece in cut.pieces(worker))
 
 
+@pytest.mark.parametrize(
+    ("heads", "nodes", "prefix", "alone"),
+    [
+        (8, 17, 8192, True),  # 43 workers a tile with three units would leave one of 44 idle
+        (8, 17, 32768, True),
+        (8, 17, 1024, True),  # a unit each
+        (8, 17, 8256, True),  # 129 units before it: the tail starts with a worker anyhow
+        (8, 17, 8320, False),  # no worker would be idle
+        (16, 17, 8192, False),  # it would take a worker more than there are
+    ],
+)
+def test_a_tail_has_a_worker_of_its_own_where_that_is_free(
+    plan: ctypes.CDLL, heads: int, nodes: int, prefix: int, alone: bool
+) -> None:
+    """The tail's worker does nothing else, and nobody does more for it."""
+    cut = Cut(plan, [prefix], [nodes], heads, (64, 64), 132)
+    _, tiles, prefix_units, tail_units = cut.units(0)
+    ends = [p for worker in range(132) for p in cut.pieces(worker) if p[3] == prefix_units + tail_units]
+    assert len(ends) == tiles
+    assert all((first == prefix_units) == alone for _, _, first, *_ in ends)
+    assert cut.most_units() == -(-(prefix_units + tail_units) // (132 // tiles))
+
+
 def test_a_tail_may_have_any_number_of_units(plan: ctypes.CDLL) -> None:
     """Estimated units map onto the actual ones without gap or overlap."""
     for estimated in range(1, 12):
@@ -185,17 +208,17 @@ def test_workers_suffice_for_what_the_host_knows(plan: ctypes.CDLL) -> None:
 @pytest.mark.parametrize(
     ("batch", "nodes", "heads", "slots", "small"),
     [
-        (1, 17, 8, 22 * 64, True),  # 3 tiles of 22 units: half of 132
-        (1, 17, 8, 22 * 64 + 1, False),
-        (1, 16, 8, 33 * 64, True),  # 2 tiles
-        (1, 16, 8, 33 * 64 + 1, False),
-        (1, 24, 8, 33 * 64, False),  # 3 tiles
-        (6, 8, 8, 11 * 64, True),
-        (7, 8, 8, 10 * 64, False),
+        (1, 17, 8, 29 * 64, True),  # 3 tiles of 29 units: two thirds of 132 are 88
+        (1, 17, 8, 29 * 64 + 1, False),
+        (1, 16, 8, 44 * 64, True),  # 2 tiles
+        (1, 16, 8, 44 * 64 + 1, False),
+        (1, 24, 8, 44 * 64, False),  # 3 tiles
+        (8, 8, 8, 11 * 64, True),
+        (9, 8, 8, 10 * 64, False),
         (1, 1, 1, 1, True),
     ],
 )
-def test_small_tiles_for_work_that_leaves_half_idle(
+def test_small_tiles_for_work_that_leaves_a_third_idle(
     plan: ctypes.CDLL, batch: int, nodes: int, heads: int, slots: int, small: bool
 ) -> None:
     """Both sides of the edge, by each of the numbers that it depends on."""

@@ -79,13 +79,17 @@ def test_far_rows_exceed_five_times_the_cache() -> None:
 
 @pytest.mark.parametrize("kind", ["even", "decisive", "flat", "mixed"])
 @pytest.mark.parametrize("budget", [16, 64])
-def test_the_host_builder_makes_the_tree_of_the_reference(kind: str, budget: int) -> None:
+def test_the_host_builders_make_the_tree_of_the_reference(kind: str, budget: int) -> None:
     inputs = made.tree_inputs(kind, 1, 1, budget)
     tree = tree_build(**inputs, budget=budget)
-    costs = (-inputs["topk_logprob"][0].astype(float)).tolist()
-    parents, visible = tree_peers.host_builder(costs, budget)
-    assert parents == tree["node_parent"][0].tolist()
-    assert (visible == unpack_mask(tree["tree_mask"], budget + 1)[0]).all()
+    logprob, token = inputs["topk_logprob"][0], inputs["topk_token"][0].astype(np.int64)
+    built = [
+        tree_peers.host_builder(logprob, token, budget),
+        tree_peers.lean_builder((-logprob.astype(float)).tolist(), budget),
+    ]
+    for parents, visible in built:
+        assert parents == tree["node_parent"][0].tolist()
+        assert (visible == unpack_mask(tree["tree_mask"], budget + 1)[0]).all()
 
 
 def test_times_of_samples() -> None:

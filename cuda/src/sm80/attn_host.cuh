@@ -39,32 +39,6 @@ uint64_t bytes_for(const ddtree_verify_attn_args& args, int shares) {
     return shares_bytes(args) + 2ull * workers_for<Tile>(args, shares) * record_floats<Tile>() * sizeof(float);
 }
 
-template <class... Params>
-cudaError_t launch(void (*kernel)(Params...), int blocks, int threads, int shared_bytes, bool overlaps,
-                   cudaStream_t stream, const Params&... params) {
-    if (shared_bytes > 0) {
-        const cudaError_t error =
-            cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-        if (error != cudaSuccess) {
-            cudaGetLastError();
-            return error;
-        }
-    }
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(threads);
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &overlap;
-    config.numAttrs = overlaps ? 1 : 0;
-    const cudaError_t error = cudaLaunchKernelEx(&config, kernel, params...);
-    return error == cudaSuccess ? cudaGetLastError() : error;
-}
-
 // Thread blocks of a merge that the multiprocessors hold at once, in teams.
 template <class Team>
 int64_t teams_at_once() {
@@ -78,9 +52,8 @@ cudaError_t launch_merge(const Problem& problem, int64_t row_blocks, cudaStream_
         pieces *= 2;
     }
     const int64_t blocks = plan::ceil_div(row_blocks * pieces, Team::kTeams);
-    const bool overlaps = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-    return launch(merge_kernel<Tile, Team>, static_cast<int>(blocks), Team::kThreads, 0, overlaps, stream, problem,
-                  Team::kChunks / pieces);
+    return LAUNCH_DEPENDENT((merge_kernel<Tile, Team>), dim3(static_cast<unsigned>(blocks)), dim3(Team::kThreads), 0,
+                            stream, problem, Team::kChunks / pieces);
 }
 
 // Few rows are cut into many parts, many rows into few or none. Of the teams for many parts, the one with most
@@ -141,7 +114,7 @@ int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int sh
     problem.workers = workers;
     problem.shares = static_cast<Shares*>(workspace);
     problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + shares_bytes(args));
-    cudaError_t error = launch(kernel, workers, kThreads, Tile::kBytes, false, stream, problem);
+    cudaError_t error = LAUNCH(kernel, dim3(workers), dim3(kThreads), Tile::kBytes, stream, problem);
     if (error == cudaSuccess) {
         error = launch_merge<Tile>(problem, row_blocks_of(args), stream);
     }

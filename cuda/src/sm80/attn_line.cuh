@@ -6,13 +6,11 @@
 namespace ddtree {
 namespace mma {
 
+// A request among others.
 template <class Tile>
 __device__ __forceinline__ plan::Request work_of(const Problem& problem, int request) {
-    const int prefix = problem.prefix_len[request];
     const int live = min(problem.node_count[request], problem.N);
-    return problem.B == 1
-               ? plan::lone_request(prefix, live, problem.Hq, Tile::kRows, Tile::kKeys, problem.workers)
-               : plan::request(prefix, live, problem.Hq, Tile::kRows, Tile::kKeys);
+    return plan::request(problem.prefix_len[request], live, problem.Hq, Tile::kRows, Tile::kKeys);
 }
 
 struct Cursor {
@@ -38,8 +36,11 @@ __device__ Cursor find_share(const Problem& problem, int64_t* memory) {
     Cursor cursor;
     const int64_t worker = blockIdx.x;
     if (problem.B == 1) {
-        cursor.work = work_of<Tile>(problem, 0);
-        cursor.line = plan::line_of_one(cursor.work, problem.workers);
+        const int live = min(problem.node_count[0], problem.N);
+        const plan::Lone lone = plan::lone(problem.prefix_len[0], live, problem.Hq, Tile::kRows, Tile::kKeys,
+                                           problem.workers);
+        cursor.work = lone.request;
+        cursor.line = lone.line;
         cursor.request = 0;
         cursor.start = 0;
     } else {

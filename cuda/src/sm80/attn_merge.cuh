@@ -160,6 +160,7 @@ template <class Tile, class Team>
 __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks)
     merge_kernel(const __grid_constant__ Problem problem, const int chunks) {
     __shared__ TeamMemory<Team> memory[Team::kTeams];
+    ptx::let_dependents_start();
     const int team = threadIdx.x / 32 / Team::kWarps;
     const int item = blockIdx.x * Team::kTeams + team;
     const int pieces = Team::kChunks / chunks;
