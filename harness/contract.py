@@ -1,7 +1,7 @@
 """The contract, as data: kernels, arrays, scalars, limits, and the C structs that carry them.
 
 This module is the only source. ``docs/contract.md`` (for people) and ``cuda/include/ddtree.h`` (for C)
-say the same and are held to it by ``tests/test_contract.py``. It imports nothing of the package.
+say the same and are held to it by ``tests/targets/test_contract.py``. It imports nothing of the package.
 """
 
 from __future__ import annotations

@@ -36,6 +36,19 @@ def cpu_library() -> Path:
 
 
 @pytest.fixture(scope="session")
+def around(compile_c: Compile, cpu_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Compile:
+    """``around(source, "-DOPTION")``: a library that forwards to this project's own, but for its options."""
+    folder = tmp_path_factory.mktemp("around")
+
+    def compiled(source: Path, *options: str) -> Path:
+        name = "-".join([f"lib{source.stem}", *(option.strip("-") for option in options)])
+        out = folder / f"{name}.so"
+        return out if out.exists() else compile_c(source, out, f'-DREAL="{cpu_library}"', *options)
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
 def small_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from made import small_cases
 

@@ -85,12 +85,3 @@ def test_the_commands_of_a_page_run(page: Path, checkout: Path) -> None:
         if "cuda" in command or "harness.peers" in command:  # one line says what is not here
             wanted |= {2, 4}
         assert ended.returncode in wanted, f"{command}\n{ended.stdout[-800:]}{ended.stderr[-800:]}"
-
-
-def test_the_readme_names_only_what_exists() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for link in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (ROOT / link).exists(), f"README.md links to {link}"
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    for name in re.findall(r"(?:^ {4}|`)make ([a-z-]+)", text, re.M):
-        assert name in targets, f"README.md says make {name}"

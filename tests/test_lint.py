@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import exit_code
 
 from harness.case import AnyArray, Case, materialize
 from harness.cases import FAMILIES
 from harness.cases.base import make_case
-from harness.cli import main
 from harness.lint import Finding, case_findings, lint
 from harness.store import open_set, write_set
 from harness.store.manifest import SetInfo
@@ -50,12 +50,6 @@ def put(index: object, value: object) -> Edit:
 def has(case: Case, text: str) -> None:
     findings = case_findings(case)
     assert any(text in finding for finding in findings), findings
-
-
-def run(*arguments: str | Path) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return int(caught.value.code or 0)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.case_id)
@@ -227,7 +221,7 @@ def test_a_whole_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         Finding(bad.case_id, f"has the payload of {good[1].case_id}"),
         Finding(worse.case_id, "flag no_such_flag is not defined"),
     ]
-    assert run("lint", tmp_path / "bad", "--jobs", "1") == 1
+    assert exit_code("lint", tmp_path / "bad", "--jobs", "1") == 1
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [str(finding) for finding in wanted]
     assert "4 cases, 2 findings" in printed.err
@@ -242,7 +236,7 @@ def test_wrong_case_hashes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_damage_is_no_finding(tmp_path: Path) -> None:
-    assert run("lint", tmp_path) == 3
+    assert exit_code("lint", tmp_path) == 3
 
 
 def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +244,7 @@ def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_set(cases, tmp_path / "set", INFO)
 
     def rows(*arguments: str | Path) -> list[dict[str, object]]:
-        assert run("list", *arguments, "--json") == 0
+        assert exit_code("list", *arguments, "--json") == 0
         parsed: list[dict[str, object]] = json.loads(capsys.readouterr().out)
         return parsed
 
@@ -264,8 +258,8 @@ def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert counts[cases[0].flags[0]] == 1
     assert {row["kernel"] for row in rows("--families", "-k", "kv_commit")} == {"kv_commit"}
     for arguments in ((tmp_path / "set",), ("--flags",), ("--families",)):
-        assert run("list", *arguments) == 0
+        assert exit_code("list", *arguments) == 0
         assert capsys.readouterr().out
-    assert run("list") == 2
-    assert run("list", tmp_path / "set", "--flag", "no_such_flag") == 2
-    assert run("list", tmp_path / "absent") == 3
+    assert exit_code("list") == 2
+    assert exit_code("list", tmp_path / "set", "--flag", "no_such_flag") == 2
+    assert exit_code("list", tmp_path / "absent") == 3

@@ -52,7 +52,7 @@ class _Verbs(click.Group):
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="ddtree-harness", prog_name="harness")
 def cli() -> None:
-    r"""Prove draft-tree CUDA kernels right, and time them, without the model.
+    """Prove draft-tree CUDA kernels right, and time them, without the model.
 
     \b
     harness gen-refs                              write fixtures/standard
@@ -62,7 +62,7 @@ def cli() -> None:
     Exit codes: 0 all pass, 1 conformance failure, 2 usage, 3 fixture damaged or of an unknown schema,
     4 environment unusable (no GPU, no compiler, no library), 5 performance regression, 6 harness error,
     130 interrupted.
-    """
+    """  # noqa: D301 - the escape is meant: click keeps the lines of the paragraph that it marks
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from pathlib import Path
 from typing import Any
-
-from click.testing import CliRunner
 
 from harness.bench_results import (
     Arrangement,
@@ -19,7 +16,6 @@ from harness.bench_results import (
     Series,
     Stage,
 )
-from harness.cli.report import command as report_command
 from harness.results import Environment, Outcome, RunInfo, TargetInfo
 
 
@@ -79,11 +75,3 @@ def made() -> BenchResults:
         run, Environment({"device": "Some GPU"}), target, Ceilings(4e12, "copy", None, "none"), len(cases),
         tuple(cases), ("a note",), 1, "1 WRONG_VALUES",
     )  # fmt: skip
-
-
-def rendered_again(written: tuple[Path, ...], folder: Path) -> None:
-    """``harness report`` of the first file writes all of them again, byte for byte."""
-    ran = CliRunner().invoke(report_command, [str(written[0]), "--out", str(folder)], standalone_mode=False)
-    assert ran.return_value == 0, ran.output
-    for path in written:
-        assert (folder / path.name).read_bytes() == path.read_bytes()

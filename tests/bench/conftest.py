@@ -50,14 +50,6 @@ def driver(graph_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPa
 
 
 @pytest.fixture(scope="session")
-def device(
-    compile_c: Callable[..., Path], cpu_library: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., str]:
+def device(around: Callable[..., Path]) -> Callable[..., str]:
     """``device("-DSPIN=1000")``: the path of a device library with these options."""
-    folder = tmp_path_factory.mktemp("libraries")
-
-    def build(*options: str) -> str:
-        name = "-".join(["lib", *(o.strip("-") for o in options)]) + ".so"
-        return str(compile_c(HERE / "device_library.c", folder / name, f'-DREAL="{cpu_library}"', *options))
-
-    return build
+    return lambda *options: str(around(HERE / "device_library.c", *options))

@@ -11,8 +11,9 @@ from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
-from bench_samples import made, rendered_again, schema
+from bench_samples import made, schema
 from click.testing import CliRunner
+from pages import rendered_again
 
 from harness.bench.python_session import PythonSession
 from harness.bench.run import BenchOptions, bench

@@ -11,8 +11,9 @@ from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
-from bench_samples import made, rendered_again, schema
+from bench_samples import made, schema
 from click.testing import CliRunner
+from pages import rendered_again
 
 from harness.cli.compare import command as compare_command
 from harness.compare_results import ComparedCase, CompareResults, Difference, Standing, load_compare

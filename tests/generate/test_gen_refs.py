@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 from small_families import SMALL
 
-from harness.cli import main
 from harness.cli.progress import progress_bar
 from harness.errors import HarnessError, UsageProblem
 from harness.generate import generate
@@ -21,13 +21,6 @@ from harness.store import open_set
 from harness.store.manifest import load_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*arguments: str | Path) -> int:
-    """The exit code of the command line."""
-    with pytest.raises(SystemExit) as caught:
-        main([str(argument) for argument in arguments])
-    return int(caught.value.code or 0)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -101,9 +94,9 @@ def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
         folder = tmp_path / name.strip(".")
         folder.mkdir()
         (folder / name).write_text(text)
-        assert run("gen-refs", "--suite", "smoke", "--out", folder) == 2
+        assert exit_code("gen-refs", "--suite", "smoke", "--out", folder) == 2
         assert contents(folder) == {name: text.encode()}
-        assert run("gen-refs", "--suite", "smoke", "--out", folder / name) == 2
+        assert exit_code("gen-refs", "--suite", "smoke", "--out", folder / name) == 2
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -201,20 +194,20 @@ def test_long_work_says_how_far_it_is(
 def test_the_command_and_its_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "smoke"
     arguments = ("gen-refs", "--suite", "smoke", "--kernel", "kv_commit", "--jobs", "1", "--out", out)
-    assert run(*arguments) == 0
+    assert exit_code(*arguments) == 0
     printed = capsys.readouterr()
     assert "kv_commit" in printed.out and f"{out}: suite smoke, set " in printed.out
     assert printed.err == "generating smoke ...\n"
-    assert run(*arguments, "--check") == 0
+    assert exit_code(*arguments, "--check") == 0
     assert "as the sources generate them" in capsys.readouterr().out
     (out / "kv_commit.h5").write_bytes(b"")
-    assert run(*arguments, "--check") == 3
-    assert run("gen-refs", "--check", "--out", tmp_path / "absent") == 3
+    assert exit_code(*arguments, "--check") == 3
+    assert exit_code("gen-refs", "--check", "--out", tmp_path / "absent") == 3
 
 
 def test_some_kernels_alone_do_not_replace_the_whole_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run("gen-refs", "--suite", "smoke", "-k", "kv_commit", "--jobs", "1") == 0
+    assert exit_code("gen-refs", "--suite", "smoke", "-k", "kv_commit", "--jobs", "1") == 0
     assert [path.name for path in (tmp_path / "fixtures").iterdir()] == ["smoke-kv_commit"]

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import sample
+from command_line import exit_code
 
-from harness.cli import main
 from harness.report import junit, markdown, write_reports
 from harness.report.digest import standing, verdict
 from harness.results import Outcome, Results
@@ -107,14 +107,11 @@ def test_report_again_is_byte_identical(tmp_path: Path, capsys: pytest.CaptureFi
     first, second = tmp_path / "first", tmp_path / "deep" / "second"
     written = write_reports(sample.failing(), first)
     assert sorted(path.name for path in written) == sorted(path.name for path in first.iterdir())
-    with pytest.raises(SystemExit) as exit_info:
-        main(["report", str(first / "results.json"), "--out", str(second)])
-    assert exit_info.value.code == 0
+    assert exit_code("report", first / "results.json", "--out", second) == 0
     assert str(second / "index.html") in capsys.readouterr().out
     before = {path.name: path.read_bytes() for path in written}
     assert {path.name: path.read_bytes() for path in second.iterdir()} == before
-    with pytest.raises(SystemExit):
-        main(["report", str(first / "results.json")])
+    assert exit_code("report", first / "results.json") == 0
     assert {path.name: path.read_bytes() for path in first.iterdir()} == before
 
 
@@ -123,8 +120,6 @@ def test_report_of_a_damaged_file_is_a_usage_error(
 ) -> None:
     path = tmp_path / "results.json"
     path.write_text('{"schema": "ddtree-results", "schema_version": 1}')
-    with pytest.raises(SystemExit) as exit_info:
-        main(["report", str(path)])
-    assert exit_info.value.code == 2
+    assert exit_code("report", path) == 2
     assert "damaged results file" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["results.json"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,62 +11,13 @@ import pytest
 import sample
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pages import check
 
 from harness.report import html, junit, markdown, tree_svg, write_reports
 from harness.report.digest import standing
 from harness.results import Mismatch, Outcome, Results, TreePicture
 
-VOID = {"meta", "br", "link", "img", "hr", "input"}
 LIMIT = 1_500_000
-
-
-class Page(HTMLParser):
-    """Checks nesting while it reads, and keeps tags, attributes and text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.stack: list[str] = []
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.data: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.stack == []
-        self.text = "".join(self.data)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        if tag not in VOID:
-            self.stack.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.data.append(data)
-
-
-def check(text: str) -> Page:
-    page = Page(text)
-    assert not {"script", "link", "iframe", "img", "object", "embed", "form", "base"} & set(page.tags)
-    for name, value in page.attributes:
-        assert not name.startswith("on")
-        assert name not in ("src", "srcset", "style", "action")
-        if name in ("href", "xlink:href"):
-            assert value.startswith("#")
-    ids = [value for name, value in page.attributes if name == "id"]
-    assert len(ids) == len(set(ids))
-    for name, value in page.attributes:
-        if name == "href":
-            assert value[1:] in ids
-        if name == "aria-labelledby":
-            assert value in ids
-    return page
 
 
 @pytest.mark.parametrize("run", [sample.failing(), sample.passing("cuda"), sample.results([])])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import exit_code
 from rich.console import Console
 
 from harness.case import AnyArray, Case
-from harness.cli import main
 from harness.errors import UsageProblem
 from harness.expect import expected_outputs
 from harness.forest import trees
@@ -144,15 +144,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as exit_info:
-        main(arguments)
-    assert isinstance(exit_info.value.code, int)
-    return exit_info.value.code
-
-
 def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", str(folder), "--case", "tree_accept/by_hand/small-00000000"]) == 0
+    assert exit_code("show", folder, "--case", "tree_accept/by_hand/small-00000000") == 0
     assert "accepted path 0 > 2 > 4" in capsys.readouterr().out
 
 
@@ -166,14 +159,14 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_bad_id(folder: Path, capsys: pytest.CaptureFixture[str], case_id: str, hint: str) -> None:
-    assert run(["show", str(folder), "--case", case_id]) == 2
+    assert exit_code("show", folder, "--case", case_id) == 2
     captured = capsys.readouterr()
     assert hint in captured.err
     assert captured.out == ""
 
 
 def test_bad_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["show", str(tmp_path), "--case", "x"]) == 3
+    assert exit_code("show", tmp_path, "--case", "x") == 3
     assert captured_one_line(capsys.readouterr().err)
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bad_targets import HIT
+from command_line import exit_code
 
 from harness.case import materialize
-from harness.cli import main
 from harness.contract import KERNELS
 from harness.shapes import is_planted
 from harness.store import open_set
@@ -21,9 +21,7 @@ CASE = f"tree_build/made/budget{HIT}"
 
 
 def repro(folder: Path, case_id: str, out: Path, *more: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(["repro", str(folder), "--case", case_id, "--out", str(out), *map(str, more)])
-    return int(stop.value.code or 0)
+    return exit_code("repro", folder, "--case", case_id, "--out", out, *more)
 
 
 def built(out: Path) -> None:

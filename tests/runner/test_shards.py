@@ -7,8 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from command_line import exit_code
 
-from harness.cli import main
 from harness.errors import UsageProblem
 from harness.results import Outcome, load_results
 from harness.runner.planning import RANKING, Shard, parse_shard, stored_ranking, telling_first
@@ -21,14 +21,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    return int(stop.value.code or 0)
-
-
 def verify(folder: Path, *arguments: object) -> int:
-    return run("verify", folder, "--jobs", 1, *arguments)
+    return exit_code("verify", folder, "--jobs", 1, *arguments)
 
 
 @pytest.fixture
@@ -40,7 +34,7 @@ def shards(small_set: Path, here: Path) -> list[Path]:
 
 def test_shards_add_up(small_set: Path, shards: list[Path], here: Path, capsys) -> None:
     assert verify(small_set, "--target", "cpu", "--report", "whole") == 0
-    assert run("merge", *reversed(shards), "--out", "merged") == 0
+    assert exit_code("merge", *reversed(shards), "--out", "merged") == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("PASS (")
     whole, merged = (load_results(here / name / "results.json") for name in ("whole", "merged"))
     parts = [load_results(path) for path in shards]
@@ -53,8 +47,8 @@ def test_shards_add_up(small_set: Path, shards: list[Path], here: Path, capsys) 
     assert merged.run.options["merged"] == 3 and "shard" not in merged.run.options
     assert (here / "merged" / "index.html").exists()
     # folders serve as well, and nothing is merged twice
-    assert run("merge", "part1", "part2", "part3", "--out", "again") == 0
-    assert run("merge", "merged", "--out", "again") == 2
+    assert exit_code("merge", "part1", "part2", "part3", "--out", "again") == 0
+    assert exit_code("merge", "merged", "--out", "again") == 2
     assert "not a shard" in capsys.readouterr().err
 
 
@@ -72,7 +66,7 @@ def test_failures_and_missing_kernels_show_in_the_merger(small_set: Path, flaky,
         arguments = ("--target", flaky("-DDIES"), "--shard", f"{i}/2", "--report", f"part{i}")
         verify(small_set, *arguments, "-k", "tree_build", "--require", "kv_commit")
     capsys.readouterr()
-    assert run("merge", "part1", "part2", "--out", "merged") == 1
+    assert exit_code("merge", "part1", "part2", "--out", "merged") == 1
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("FAIL: 1 CRASH; no case of kv_commit passed")
 
@@ -107,7 +101,7 @@ def change(path: Path, **changes: object) -> None:
 )
 def test_shards_that_do_not_belong_together(shards: list[Path], capsys, spoil, words: str) -> None:
     spoil(shards)
-    assert run("merge", *shards, "--out", "merged") == 2
+    assert exit_code("merge", *shards, "--out", "merged") == 2
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1
     assert not Path("merged").exists()
@@ -117,7 +111,7 @@ def test_a_case_in_two_shards(shards: list[Path], capsys) -> None:
     bodies = [json.loads(path.read_text()) for path in shards]
     bodies[1]["cases"][0] = bodies[0]["cases"][0]
     shards[1].write_text(json.dumps(bodies[1]))
-    assert run("merge", *shards, "--out", "merged") == 2
+    assert exit_code("merge", *shards, "--out", "merged") == 2
     assert "is in two shards" in capsys.readouterr().err
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from bad_targets import HIT
+from command_line import exit_code
 from made import BUDGETS
 
-from harness.cli import main
 from harness.errors import UsageProblem
 from harness.results import Outcome, load_results
 from harness.runner.waivers import Waiver, Waivers, load_waivers
@@ -27,9 +27,7 @@ def written(folder: Path, *entries: dict[str, object], name: str = "waivers.json
 
 
 def verify(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", "--jobs", "1", "-k", "tree_build", "--report", "out", *map(str, arguments)])
-    return int(stop.value.code or 0)
+    return exit_code("verify", "--jobs", 1, "-k", "tree_build", "--report", "out", *arguments)
 
 
 @pytest.fixture(autouse=True)

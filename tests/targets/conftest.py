@@ -12,16 +12,11 @@ HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="session")
-def faulty(
-    compile_c: Callable[..., Path], cpu_library: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Path]:
+def faulty(around: Callable[..., Path]) -> Callable[..., Path]:
     """``faulty("PAST_END")``: the path of a library with that fault."""
-    folder = tmp_path_factory.mktemp("faulty")
 
-    def build(fault: str, *defines: str) -> Path:
-        name = "-".join(["lib", fault, *(d.strip("-") for d in defines)])
-        options = [f"-DFAULT={fault}", f"-DFAULT_BUDGET={HIT}", f'-DREAL="{cpu_library}"', *defines]
-        return compile_c(HERE / "faulty.c", folder / f"{name}.so", *options)
+    def build(fault: str, *options: str) -> Path:
+        return around(HERE / "faulty.c", f"-DFAULT={fault}", f"-DFAULT_BUDGET={HIT}", *options)
 
     return build
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from command_line import exit_code
 from made import BUDGETS, HIT
 
 import harness
-from harness.cli import main
 from harness.results import Outcome, load_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,9 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verify(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", "--jobs", "1", *map(str, arguments)])
-    return int(stop.value.code or 0)
+    return exit_code("verify", "--jobs", 1, *arguments)
 
 
 def test_pass(here: Path, small_set: Path, capsys: pytest.CaptureFixture[str]) -> None:

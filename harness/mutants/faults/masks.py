@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from harness.mutants.faults.part import fault
 from harness.mutants.model import Fault
 
-_PART = "Masks and positions"
-
-
-def _fault(title: str, flags: str = "", links: str = "", outside: str = "") -> Fault:
-    return Fault(title, _PART, tuple(flags.split()), links=tuple(links.split()), outside=outside)
-
+_fault = partial(fault, "Masks and positions")
 
 MASKS: dict[str, Fault] = {
     "one-mask-word": _fault(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from harness.mutants.faults.part import fault
 from harness.mutants.model import Fault
 
-_PART = "Committing, stepping, graphs"
-
-
-def _fault(title: str, flags: str = "", links: str = "", outside: str = "") -> Fault:
-    return Fault(title, _PART, tuple(flags.split()), links=tuple(links.split()), outside=outside)
-
+_fault = partial(fault, "Committing, stepping, graphs")
 
 STEPPING: dict[str, Fault] = {
     "path-as-dense": _fault(
