@@ -7,7 +7,6 @@ distribution methods), mapped to values by integer arithmetic.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +39,9 @@ class Draw:
         self.seed = seed
         self._bits = np.random.Philox(_Key(seed))  # type: ignore[arg-type]  # the stubs know SeedSequence alone
 
-    def words(self, count: int) -> npt.NDArray[np.uint64]:
-        """``count`` raw 64-bit words."""
-        words: npt.NDArray[np.uint64] = self._bits.random_raw(count)
+    def words(self, shape: int | tuple[int, ...]) -> npt.NDArray[np.uint64]:
+        """Raw 64-bit words."""
+        words: npt.NDArray[np.uint64] = self._bits.random_raw(shape)
         return words
 
     def below(self, bound: int | Sequence[int], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
@@ -50,11 +49,9 @@ class Draw:
 
         Several bounds are those of the rows [n,..] of an array.
         """
-        words = self.words(shape if isinstance(shape, int) else math.prod(shape)).reshape(shape)
-        words >>= _HALF
-        words *= np.uint64(bound) if isinstance(bound, int) else _column(bound, words.ndim)
-        words >>= _HALF
-        return words.view(np.int64)
+        high = self.words(shape) >> _HALF
+        bounds = np.uint64(bound) if isinstance(bound, int) else _column(bound, high.ndim)
+        return (high * bounds >> _HALF).view(np.int64)
 
     def integer(self, low: int, high: int) -> int:
         """One integer in [low, high] (inclusive), by the same map."""

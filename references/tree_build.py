@@ -47,23 +47,30 @@ def tree_build(
     words = (nodes + 31) // 32
 
     active = root_token != -1
-    bad = active & _bad_rows(topk_logprob)
-    # A node of rank r comes after r siblings, so ranks of ``budget`` and more never enter the tree.
-    costs = -topk_logprob[:, :, : max(budget, 1)]
+    # A row of costs is 0, minus the log-probs, inf: it rises if it is good, and inf ends siblings and depths.
+    costs = np.full((batch, depths + 2, width + 2), inf)  # float64, exact; row d is depth d
+    costs[:, :, 0] = 0
+    np.negative(topk_logprob, out=costs[:, 1:-1, 1:-1])
+    bad = active & ~(costs[:, :, :-1] <= costs[:, :, 1:]).all(axis=(1, 2))  # NaN is not <= anything
 
-    columns = np.full((6, batch, nodes), -1, np.int32)
-    node_count = np.zeros(batch, np.int32)
+    node_parent, next_token, next_sibling = np.full((3, batch, nodes), -1, np.int32)
+    place = np.zeros((batch, nodes), np.int32)
     tree_mask = np.zeros((batch, nodes, words), np.uint32)
     for b in np.flatnonzero(active).tolist():
-        parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)  # float64, exact
-        count, prefix = len(parents), int(prefix_len[b])
-        depth = [0] + [candidate // width + 1 for candidate in ranked]
-        token = [int(root_token[b]), *topk_token[b].reshape(-1).take(ranked).tolist()]
-        positions = [prefix + d for d in depth]
-        columns[:, b, :count] = token, parents, depth, positions, *_links(parents)
-        tree_mask[b, :count] = _mask(parents, words)
-        node_count[b] = count
-    node_token, node_parent, node_depth, position, next_token, next_sibling = columns
+        parents, places = _best_first(costs[b], 0 if bad[b] else budget)
+        live = slice(len(parents))
+        node_parent[b, live], place[b, live] = parents, places
+        next_token[b, live], next_sibling[b, live] = _links(parents)
+        tree_mask[b, live] = _mask(parents, words)
+
+    node_depth, column = np.divmod(place, np.int32(width + 2))
+    node_token = topk_token[np.arange(batch)[:, None], node_depth - 1, column - 1]
+    node_token[:, 0] = root_token
+    position = prefix_len[:, None] + node_depth
+    dead = node_parent == -1
+    dead[:, 0] = ~active
+    for values in (node_token, node_depth, position):
+        values[dead] = -1
     return {
         "node_token": node_token,
         "node_parent": node_parent,
@@ -72,45 +79,37 @@ def tree_build(
         "next_token": next_token,
         "next_sibling": next_sibling,
         "tree_mask": tree_mask,
-        "node_count": node_count,
+        "node_count": nodes - dead.sum(axis=1, dtype=np.int32),
         "tree_status": bad.astype(np.int32),
     }
 
 
-def _bad_rows(logprob: Array) -> Array:
-    """Flag [B]: some value is NaN or positive, or some row rises (so -inf may only end a row)."""
-    starts = (logprob[:, :, 0] <= 0).all(axis=1)
-    falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).reshape(len(logprob), -1).all(axis=1)  # no NaN
-    return np.asarray(~(starts & falls))
+def _best_first(costs: Array, budget: int) -> tuple[list[int], list[int]]:
+    """The root and the ``budget`` best nodes: their parents, and their places in the flattened costs.
 
-
-def _best_first(costs: list[list[float]], budget: int, width: int) -> tuple[list[int], list[int]]:
-    """The root and the ``budget`` best nodes: parents of all, candidates of those behind the root.
-
-    A candidate is numbered (depth - 1) * width + rank. ``costs[d][r]`` is minus the log-prob, so the heap's
-    smallest cost is the best score, and +inf is no candidate. Entries are (cost, ranks, parent): ranks are
-    unique, so a comparison never goes further. A popped node is replaced by its next sibling and its first
-    child; both come later in the order, because a rounded sum never falls when a cost that is no smaller is
-    added.
+    ``costs[d, r + 1]`` is that of rank r at depth d: the heap's smallest cost is the best score, inf is no
+    candidate. Entries are (cost, ranks, parent): ranks are unique, so a comparison never goes further. A
+    popped node is replaced by its next sibling and its first child; both come later in the order, because a
+    rounded sum never falls when a cost that is no smaller is added.
     """
-    for row in costs:
-        row.append(inf)  # no sibling past the last rank
-    costs.append([inf])  # no child past the last depth
-    parents, candidates, node_cost = [-1], [], [0.0]
-    heap: list[tuple[float, tuple[int, ...], int]] = [(costs[0][0], (0,), 0)]
+    stride = costs.shape[1]
+    cost_at = costs.reshape(-1).data  # few are needed: no list of all
+    parents, places, node_cost, node_ranks = [-1], [0], [0.0], list[tuple[int, ...]]([()])
+    heap: list[tuple[float, tuple[int, ...], int]] = [(cost_at[stride + 1], (0,), 0)]
     for node in range(1, budget + 1):
         cost, ranks, parent = heap[0]
         if cost == inf:
             break
         depth, rank = len(ranks), ranks[-1]
+        place = depth * stride + rank + 1
         parents.append(parent)
-        candidates.append((depth - 1) * width + rank)
+        places.append(place)
         node_cost.append(cost)
-        sibling = node_cost[parent] + costs[depth - 1][rank + 1]
-        # Sums of tuples, because (*ranks, 0) makes a list first.
-        heapreplace(heap, (sibling, ranks[:-1] + (rank + 1,), parent))  # noqa: RUF005
-        heappush(heap, (cost + costs[depth][0], ranks + (0,), node))  # noqa: RUF005
-    return parents, candidates
+        node_ranks.append(ranks)
+        sibling, child = node_cost[parent] + cost_at[place + 1], cost + cost_at[(depth + 1) * stride + 1]
+        heapreplace(heap, (sibling, node_ranks[parent] + (rank + 1,), parent))
+        heappush(heap, (child, ranks + (0,), node))  # noqa: RUF005  # (*ranks, 0) makes a list first
+    return parents, places
 
 
 def _links(parents: list[int]) -> tuple[list[int], list[int]]:

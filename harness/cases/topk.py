@@ -86,11 +86,12 @@ def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArra
 
 def build_inputs(draw: Draw, logprob: F32, **given: Value) -> dict[str, Value]:
     """Inputs of tree_build around ``logprob`` [B,L,K]; tokens, roots and prefixes are drawn unless given."""
-    batch = logprob.shape[0]
+    token = tokens(draw, logprob.shape)
+    root, prefix = draw.below((VOCABULARY, 100_000), (2, logprob.shape[0])).astype(np.int32)
     drawn: Mapping[str, Value] = {
         "topk_logprob": logprob,
-        "topk_token": tokens(draw, logprob.shape),
-        "root_token": draw.below(VOCABULARY, batch).astype(np.int32),
-        "prefix_len": draw.below(100_000, batch).astype(np.int32),
+        "topk_token": token,
+        "root_token": root,
+        "prefix_len": prefix,
     }
     return {**drawn, **given}

@@ -19,9 +19,9 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED
+from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED, Head, Slot
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
-from harness.store.spool import Head, Segment, Slot, SpooledBatch, SpoolReader
+from harness.store.spool import Segment, SpooledBatch, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",
                 "payload_sha256", "integrity_sha256")  # fmt: skip
@@ -88,21 +88,21 @@ def _root_attributes(kernel: str, count: int, info: SetInfo, content: str) -> di
 
 
 def _write_array(group: _Group, reader: SpoolReader, slot: Slot, batches: Sequence[SpooledBatch]) -> None:
-    absent = Head(ABSENT, (0,) * slot.rank)
+    absent = Head(slot, ABSENT, (0,) * slot.rank)
     arrays = [(batch.arrays.get(slot), len(batch.seeds)) for batch in batches]
     heads = [head for array, count in arrays for head in (array.heads if array else [absent] * count)]
-    encodings, shapes, items, rows, kinds, seeds = zip(*heads, strict=True)
+    encodings = [head.encoding for head in heads]
     group.small("encoding", np.array(encodings, dtype="u1"))
-    group.small("shapes", np.array(shapes, dtype="<i8").reshape(-1, slot.rank))
-    group.small("offsets", _offsets(items))
+    group.small("shapes", np.array([head.shape for head in heads], dtype="<i8").reshape(-1, slot.rank))
+    group.small("offsets", _offsets([head.items for head in heads]))
     values = [array.data for array, _ in arrays if array]
     group.pool("values", slot.dtype, values, reader)["logical_dtype"] = slot.logical_dtype
     if {RECIPE, PATCHED}.intersection(encodings):
-        group.small("recipe_kind", np.array(kinds, dtype="u1"))
-        group.small("recipe_seed", np.array(seeds, dtype="<u8"))
+        group.small("recipe_kind", np.array([head.recipe_kind for head in heads], dtype="u1"))
+        group.small("recipe_seed", np.array([head.recipe_seed for head in heads], dtype="<u8"))
         group.attributes("recipe_kind")["kinds"] = ",".join(RECIPE_KINDS)
     if {PATCHED, SAMPLED}.intersection(encodings):
-        group.small("row_offsets", _offsets(rows))
+        group.small("row_offsets", _offsets([head.rows for head in heads]))
         group.pool("rows", np.dtype("<i8"), [array.rows for array, _ in arrays if array], reader)
 
 
