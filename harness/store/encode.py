@@ -35,7 +35,10 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 class Slot(NamedTuple):
-    """Where a value belongs: values of one slot may share a pool. ``dtype`` is the stored one."""
+    """Where a value belongs: values of one slot may share a pool.
+
+    ``logical_dtype`` says what the stored numbers mean: bool stands in bytes, bfloat16 as its bits.
+    """
 
     role: Role
     name: str
@@ -108,17 +111,12 @@ def _plain_head(
 
 @cache
 def _slot(kernel: str, role: Role, name: str, dtype: np.dtype[np.generic], rank: int) -> Slot:
-    stored = np.dtype("u1") if dtype == np.bool_ else dtype.newbyteorder("<")
-    return Slot(role, name, stored, logical_dtype(kernel, name, dtype), rank)
-
-
-@cache
-def logical_dtype(kernel: str, name: str, dtype: np.dtype[np.generic]) -> str:
-    """What the stored numbers mean: a NumPy dtype name, or ``bfloat16`` for its bits in uint16."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise HarnessError(f"{kernel}/{name}: dtype {dtype} cannot be stored; fix the family")
     bf16 = any(a.name == name and a.dtype == "bf16" for a in KERNELS[kernel].arrays)
-    return "bfloat16" if bf16 and (dtype.kind, dtype.itemsize) == ("u", 2) else dtype.name
+    logical = "bfloat16" if bf16 and (dtype.kind, dtype.itemsize) == ("u", 2) else dtype.name
+    stored = np.dtype("u1") if dtype == np.bool_ else dtype.newbyteorder("<")
+    return Slot(role, name, stored, logical, rank)
 
 
 def _flat(array: AnyArray, dtype: np.dtype[Any]) -> AnyArray:

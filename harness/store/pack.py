@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "
 _BLOCK = 4 << 20
 _CHUNK_BYTES = 1 << 18
 _WORTH_COMPRESSING = 1 << 10
+_TRIAL_BYTES = 1 << 15
 
 
 def pack_file(path: Path, kernel: str, batches: Sequence[SpooledBatch], info: SetInfo) -> FileEntry:
@@ -130,11 +133,14 @@ class _Group:
     ) -> h5py.AttributeManager:
         """A pool from scratch segments; 32-bit and wider integers are compressed, floats and KV rows not."""
         total = sum(count for _, _, count in segments)
-        integers = dtype.kind in "iu" and dtype.itemsize >= 4
-        count = total // dtype.itemsize
-        dataset = self._create(name, (count,), dtype, integers and total > _WORTH_COMPRESSING)
+        blocks = reader.blocks(segments, _BLOCK)
+        first = next(blocks, bytearray())
+        compress = dtype.kind in "iu" and dtype.itemsize >= 4 and total > _WORTH_COMPRESSING
+        if total > _CHUNK_BYTES:
+            compress = compress and _shrinks(first[:_TRIAL_BYTES], dtype)
+        dataset = self._create(name, (total // dtype.itemsize,), dtype, compress)
         digest, at = hashlib.sha256(), 0
-        for block in reader.blocks(segments, _BLOCK):
+        for block in chain([first], blocks):
             values = np.frombuffer(block, dtype)
             dataset[at : at + len(values)] = values
             digest.update(block)
@@ -155,3 +161,9 @@ class _Group:
                 "shuffle": dtype.kind != "S",
             }
         return self._group.create_dataset(name, shape, dtype, track_times=False, fill_time="never", **filters)
+
+
+def _shrinks(sample: bytearray, dtype: np.dtype[Any]) -> bool:
+    """Whether a pool that begins so is worth compressing; random token ids take the longest, for little."""
+    planes = np.frombuffer(sample, "u1").reshape(-1, dtype.itemsize).T.tobytes()
+    return len(zlib.compress(planes, 1)) <= len(sample) // 3
