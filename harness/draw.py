@@ -7,7 +7,7 @@ distribution methods), mapped to values by integer arithmetic.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ class Draw:
         words: npt.NDArray[np.uint64] = self._bits.random_raw(shape)
         return words
 
-    def below(self, bound: int | Sequence[int], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
+    def below(self, bound: int | tuple[int, ...], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
         """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply.
 
         Several bounds are those of the rows [n,..] of an array.
@@ -82,5 +82,6 @@ class Draw:
         return options[self.integer(0, len(options) - 1)]
 
 
-def _column(numbers: Sequence[int], axes: int) -> npt.NDArray[np.uint64]:
+@lru_cache(1 << 10)
+def _column(numbers: tuple[int, ...], axes: int) -> npt.NDArray[np.uint64]:
     return np.array(numbers, np.uint64).reshape(-1, *[1] * (axes - 1))

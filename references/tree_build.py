@@ -47,30 +47,35 @@ def tree_build(
     words = (nodes + 31) // 32
 
     active = root_token != -1
-    # A row of costs is 0, minus the log-probs, inf: it rises if it is good, and inf ends siblings and depths.
-    costs = np.full((batch, depths + 2, width + 2), inf)  # float64, exact; row d is depth d
+    # Candidates with a border: row d is depth d, column r + 1 is rank r. The root stands in the first corner.
+    stride = width + 2
+    costs = np.full((batch, depths + 2, stride), inf)  # float64, exact
     costs[:, :, 0] = 0
     np.negative(topk_logprob, out=costs[:, 1:-1, 1:-1])
-    bad = active & ~(costs[:, :, :-1] <= costs[:, :, 1:]).all(axis=(1, 2))  # NaN is not <= anything
+    tokens = np.full(costs.shape, -1, np.int32)
+    tokens[:, 1:-1, 1:-1] = topk_token
+    tokens[:, 0, 0] = root_token
+    # A row of costs rises, from 0 to inf, if it is good; NaN is not <= anything.
+    bad = active & ~(costs[:, :, :-1] <= costs[:, :, 1:]).all(axis=(1, 2))
 
-    node_parent, next_token, next_sibling = np.full((3, batch, nodes), -1, np.int32)
-    place = np.zeros((batch, nodes), np.int32)
-    tree_mask = np.zeros((batch, nodes, words), np.uint32)
-    for b in np.flatnonzero(active).tolist():
-        parents, places = _best_first(costs[b], 0 if bad[b] else budget)
-        live = slice(len(parents))
-        node_parent[b, live], place[b, live] = parents, places
-        next_token[b, live], next_sibling[b, live] = _links(parents)
-        tree_mask[b, live] = _mask(parents, words)
+    columns: tuple[list[int], ...] = ([], [], [], [])
+    masks: list[bytes] = []
+    for b, alive in enumerate(active.tolist()):
+        parents, places = _best_first(costs[b], 0 if bad[b] else budget) if alive else ([], [])
+        padding = [-1] * (nodes - len(parents))
+        for held, values in zip(columns, (parents, places, *_links(parents)), strict=True):
+            held += values + padding
+        masks += [*_masks(parents, 4 * words), bytes(4 * words * len(padding))]
+    node_parent, place, next_token, next_sibling = (
+        np.array(held, np.int32).reshape(batch, nodes) for held in columns
+    )
+    tree_mask = np.frombuffer(bytearray().join(masks), np.uint32).reshape(batch, nodes, words)
 
-    node_depth, column = np.divmod(place, np.int32(width + 2))
-    node_token = topk_token[np.arange(batch)[:, None], node_depth - 1, column - 1]
-    node_token[:, 0] = root_token
+    node_token = tokens.reshape(batch, -1)[np.arange(batch)[:, None], place]  # place -1 holds -1
+    node_depth = place // np.int32(stride)
+    empty = place == -1
     position = prefix_len[:, None] + node_depth
-    dead = node_parent == -1
-    dead[:, 0] = ~active
-    for values in (node_token, node_depth, position):
-        values[dead] = -1
+    position[empty] = -1
     return {
         "node_token": node_token,
         "node_parent": node_parent,
@@ -79,7 +84,7 @@ def tree_build(
         "next_token": next_token,
         "next_sibling": next_sibling,
         "tree_mask": tree_mask,
-        "node_count": nodes - dead.sum(axis=1, dtype=np.int32),
+        "node_count": nodes - empty.sum(axis=1, dtype=np.int32),
         "tree_status": bad.astype(np.int32),
     }
 
@@ -122,10 +127,9 @@ def _links(parents: list[int]) -> tuple[list[int], list[int]]:
     return child, sibling
 
 
-def _mask(parents: list[int], words: int) -> Array:
-    """uint32 [count,words]: bit j of row i is set when j is i or an ancestor of i."""
-    masks = [1]
-    for node in range(1, len(parents)):
-        masks.append(masks[parents[node]] | 1 << node)
-    packed = b"".join([mask.to_bytes(4 * words, "little") for mask in masks])
-    return np.frombuffer(packed, "<u4").reshape(len(parents), words)
+def _masks(parents: list[int], size: int) -> list[bytes]:
+    """A mask of ``size`` bytes for every node: bit j is set when j is the node or an ancestor of it."""
+    masks = {-1: 0}
+    for node, parent in enumerate(parents):
+        masks[node] = masks[parent] | 1 << node
+    return [masks[node].to_bytes(size, "little") for node in range(len(parents))]

@@ -27,7 +27,7 @@ from harness.store.spool import Segment, SpooledBatch, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",
                 "payload_sha256", "integrity_sha256")  # fmt: skip
-_BLOCK = 4 << 20
+_BLOCK = 1 << 20
 _CHUNK_BYTES = 1 << 18
 _WORTH_COMPRESSING = 1 << 10
 _TRIAL_BYTES = 1 << 15
