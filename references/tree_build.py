@@ -44,7 +44,6 @@ def tree_build(
     if depths < 1 or width < 1:
         raise ValueError(f"topk_logprob: got {topk_logprob.shape}, want L >= 1 and K >= 1")
     nodes = budget + 1
-    words = (nodes + 31) // 32
 
     active = root_token != -1
     # Candidates with a border: row d is depth d, column r + 1 is rank r. The root stands in the first corner.
@@ -59,19 +58,17 @@ def tree_build(
     bad = active & ~(costs[:, :, :-1] <= costs[:, :, 1:]).all(axis=(1, 2))
 
     columns: tuple[list[int], ...] = ([], [], [], [])
-    masks: list[bytes] = []
     for b, alive in enumerate(active.tolist()):
         parents, places = _best_first(costs[b], 0 if bad[b] else budget) if alive else ([], [])
         padding = [-1] * (nodes - len(parents))
         for held, values in zip(columns, (parents, places, *_links(parents)), strict=True):
             held += values + padding
-        masks += [*_masks(parents, 4 * words), bytes(4 * words * len(padding))]
     node_parent, place, next_token, next_sibling = (
         np.array(held, np.int32).reshape(batch, nodes) for held in columns
     )
-    tree_mask = np.frombuffer(bytearray().join(masks), np.uint32).reshape(batch, nodes, words)
 
-    node_token = tokens.reshape(batch, -1)[np.arange(batch)[:, None], place]  # place -1 holds -1
+    request = np.arange(batch)[:, None]
+    node_token = tokens.reshape(batch, -1)[request, place]  # place -1 holds -1
     node_depth = place // np.int32(stride)
     empty = place == -1
     position = prefix_len[:, None] + node_depth
@@ -83,7 +80,7 @@ def tree_build(
         "position": position,
         "next_token": next_token,
         "next_sibling": next_sibling,
-        "tree_mask": tree_mask,
+        "tree_mask": _masks(node_parent, empty),
         "node_count": nodes - empty.sum(axis=1, dtype=np.int32),
         "tree_status": bad.astype(np.int32),
     }
@@ -127,9 +124,16 @@ def _links(parents: list[int]) -> tuple[list[int], list[int]]:
     return child, sibling
 
 
-def _masks(parents: list[int], size: int) -> list[bytes]:
-    """A mask of ``size`` bytes for every node: bit j is set when j is the node or an ancestor of it."""
-    masks = {-1: 0}
-    for node, parent in enumerate(parents):
-        masks[node] = masks[parent] | 1 << node
-    return [masks[node].to_bytes(size, "little") for node in range(len(parents))]
+def _masks(parents: Array, empty: Array) -> Array:
+    """uint32 [B,N,W]: bit j of row i is set when j is i or an ancestor of i."""
+    batch, nodes = parents.shape
+    node, request = np.arange(nodes), np.arange(batch)[:, None]
+    masks = np.zeros((batch, nodes, (nodes + 31) // 32), np.uint32)
+    masks[:, node, node // 32] = np.uint32(1) << (node % 32).astype(np.uint32)
+    above = np.maximum(parents, 0)
+    while above.any():  # rows hold 1, 2, 4 .. generations
+        masks |= masks[request, above]
+        above = above[request, above]
+    masks[:, :, 0] |= 1
+    masks[empty] = 0
+    return masks
