@@ -46,7 +46,8 @@ def grid_rows(draw: Draw, shape: Shape, kind: str) -> F32:
         steps = np.take_along_axis(options, pick[None, ..., None], axis=0)[0]
     else:
         steps = _steps(draw, shape, kind)
-    return scaled(np.sort(steps, axis=-1), -20)
+    steps.sort(axis=-1)
+    return scaled(steps, -20)
 
 
 def _steps(draw: Draw, shape: Shape, kind: str) -> I64:
@@ -80,7 +81,9 @@ def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArra
     if width > size:
         raise ValueError(f"no {width} distinct ids in a vocabulary of {vocabulary}")
     first, half = draw.below((vocabulary, size // 2), (2, *shape[:-1], 1))
-    ids: I64 = (first + (2 * half + 1) * np.arange(width)) & (size - 1)
+    ids: I64 = (2 * half + 1) * np.arange(width)
+    ids += first
+    ids &= size - 1
     return ids.astype(np.int32)
 
 

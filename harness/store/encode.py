@@ -73,32 +73,29 @@ class Head:
         return _framed(role, name, logical, shape, kind, str(self.recipe_seed), str(self.rows))
 
 
-class Encoded(NamedTuple):
-    """One value. ``data`` is 1-D little-endian: a plain array, or the rows of a patch or a sample."""
-
-    head: Head
-    data: AnyArray
-    rows: npt.NDArray[np.int64] = _NO_ROWS
+# One value: its head, its numbers and its rows. The numbers, 1-D and little-endian, are those of a plain array
+# or of the rows of a patch or a sample. (No class, because a small case would feel it.)
+Encoded = tuple[Head, AnyArray, npt.NDArray[np.int64]]
 
 
 def encode(kernel: str, role: Role, name: str, value: Expected) -> Encoded:
     """Encode one value. HarnessError for a dtype that the schema does not know."""
     if isinstance(value, np.ndarray):
         head = _plain_head(kernel, role, name, value.dtype, value.shape)
-        return Encoded(head, _flat(value, head.slot.dtype))
+        return head, _flat(value, head.slot.dtype), _NO_ROWS
     if isinstance(value, Sampled):
         slot = _slot(kernel, role, name, value.values.dtype, len(value.shape))
         head = Head(slot, SAMPLED, value.shape, value.values.size, len(value.rows))
-        return Encoded(head, _flat(value.values, slot.dtype), _flat(value.rows, _NO_ROWS.dtype))
+        return head, _flat(value.values, slot.dtype), _flat(value.rows, _NO_ROWS.dtype)
     base = value if isinstance(value, Recipe) else value.base
     kind, dtype = RECIPE_KINDS.index(base.kind), RECIPE_DTYPES[base.kind]
     slot = _slot(kernel, role, name, dtype, len(base.shape))
     if isinstance(value, Recipe):
-        return Encoded(Head(slot, RECIPE, base.shape, 0, 0, kind, base.seed), np.empty(0, dtype))
+        return Head(slot, RECIPE, base.shape, 0, 0, kind, base.seed), np.empty(0, dtype), _NO_ROWS
     if value.values.dtype != dtype or value.values.shape != (len(value.rows), base.shape[-1]):
         raise HarnessError(f"{kernel}/{name}: the patch does not fit its {base.kind} recipe; fix the family")
     head = Head(slot, PATCHED, base.shape, value.values.size, len(value.rows), kind, base.seed)
-    return Encoded(head, _flat(value.values, dtype), _flat(value.rows, _NO_ROWS.dtype))
+    return head, _flat(value.values, dtype), _flat(value.rows, _NO_ROWS.dtype)
 
 
 @lru_cache(1 << 12)
