@@ -73,8 +73,8 @@ class Head:
         return _framed(role, name, logical, shape, kind, str(self.recipe_seed), str(self.rows))
 
 
-# One value: its head, its numbers and its rows. The numbers, 1-D and little-endian, are those of a plain array
-# or of the rows of a patch or a sample. (No class, because a small case would feel it.)
+# One value: its head, its numbers and its rows. The numbers, 1-D and little-endian, are those of a plain
+# array, or of the rows of a patch or a sample. (No class, because a small case would feel it.)
 Encoded = tuple[Head, AnyArray, npt.NDArray[np.int64]]
 
 

@@ -166,4 +166,4 @@ class _Group:
 def _shrinks(sample: bytearray, dtype: np.dtype[Any]) -> bool:
     """Whether a pool that begins so is worth compressing; random token ids take the longest, for little."""
     planes = np.frombuffer(sample, "u1").reshape(-1, dtype.itemsize).T.tobytes()
-    return len(zlib.compress(planes, 1)) <= len(sample) // 3
+    return len(zlib.compress(planes, 1)) <= len(sample) // 2
