@@ -6,7 +6,9 @@ above -16, so that every order of summation is exact in float64 (and in 64-bit i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,8 @@ UNIT = 1 << 20  # grid steps per nat
 
 def scaled(integers: I64, exponent: int | I64) -> F32:
     """float32 ``-integers * 2**exponent`` for integers up to 2^24, exact; 0 is never -0."""
-    return np.float32(0) - integers.astype(np.float32) * np.ldexp(np.float32(1), exponent)
+    unit = math.ldexp(1, exponent) if isinstance(exponent, int) else np.ldexp(np.float32(1), exponent)
+    return np.float32(0) - integers.astype(np.float32) * unit
 
 
 def descending(values: AnyArray) -> AnyArray:
@@ -75,16 +78,21 @@ def off_grid_rows(draw: Draw, shape: Shape) -> F32:
 
 def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArray[np.int32]:
     """Token ids, distinct within each row, int32 ``shape`` = (..,L,K)."""
-    width = shape[-1]
     # An odd step visits every residue of a power of two at or below the vocabulary once.
     size = 1 << (vocabulary.bit_length() - 1)
-    if width > size:
-        raise ValueError(f"no {width} distinct ids in a vocabulary of {vocabulary}")
+    if shape[-1] > size:
+        raise ValueError(f"no {shape[-1]} distinct ids in a vocabulary of {vocabulary}")
     first, half = draw.below((vocabulary, size // 2), (2, *shape[:-1], 1))
-    ids: I64 = (2 * half + 1) * np.arange(width)
-    ids += first
+    rank, twice = _ranks(shape[-1])
+    ids: I64 = half * twice
+    ids += first + rank
     ids &= size - 1
     return ids.astype(np.int32)
+
+
+@cache
+def _ranks(width: int) -> tuple[I64, I64]:
+    return np.arange(width), 2 * np.arange(width)
 
 
 def build_inputs(draw: Draw, logprob: F32, **given: Value) -> dict[str, Value]:
