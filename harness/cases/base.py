@@ -8,8 +8,8 @@ expected outputs by the references.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from harness.case import Case, Expected, Policy, Validity, Value
 from harness.draw import Draw, case_seed
 from harness.errors import HarnessError
+from harness.expect import expected_outputs
 from harness.stacked import likeness, stacked_outputs
 
 Params = Mapping[str, int | str]
@@ -81,9 +82,13 @@ def make_cases(family: Family, many: Iterable[Params], root_seed: int) -> Iterat
     The id is ``kernel/family/params-xxxxxxxx`` with eight hex digits over root seed, names and params: it
     never depends on the position in a list. Memory holds one case, or neighbours that are expected together.
     """
+
+    def alike(one: _Drafted) -> Hashable:
+        return likeness(family.kernel, one.draft.inputs, one.draft.scalars)
+
     drafted = (_drafted(family, params, root_seed) for params in many)
-    for alike, run in groupby(drafted, lambda one: likeness(family.kernel, one.draft)):
-        for some in ([one] for one in run) if alike is None else (list(run),):
+    for key, run in groupby(drafted, alike):
+        for some in ([one] for one in run) if key is None else (list(run),):
             for one, expected in zip(some, _expected(family, some), strict=True):
                 yield _case(family, one, root_seed, expected)
 
@@ -100,16 +105,16 @@ def _drafted(family: Family, params: Params, root_seed: int) -> _Drafted:
         raise ValueError("rejects every seed")
 
 
-def _expected(family: Family, some: Sequence[_Drafted]) -> list[dict[str, Expected]]:
-    drafts = [one.draft for one in some]
-    try:
-        return stacked_outputs(family.kernel, drafts)
-    except ValueError:  # one by one, to name the one that the reference refuses
-        expected = []
-        for one in some:
-            with _blamed_on(family, one.text):
-                expected += stacked_outputs(family.kernel, [one.draft])
-        return expected
+def _expected(family: Family, some: Sequence[_Drafted]) -> Iterable[Mapping[str, Expected]]:
+    """The expected outputs of one case, or of several that are alike."""
+    if len(some) > 1:
+        with suppress(Exception):  # then one by one, to name the case that the reference refuses
+            return stacked_outputs(family.kernel, [one.draft.inputs for one in some], some[0].draft.scalars)
+    expected = []
+    for text, _, draft in some:
+        with _blamed_on(family, text):
+            expected.append(expected_outputs(family.kernel, draft.inputs, draft.scalars, draft.rows))
+    return expected
 
 
 @contextmanager

@@ -147,7 +147,9 @@ def flags_json(flags: tuple[str, ...]) -> str:
 
 def number_json(numbers: Mapping[str, int | float]) -> str:
     """JSON of named numbers, sorted; a non-finite number as text, so that every JSON reader copes."""
-    # By their text too: 0.0 and -0.0, or 1 and 1.0, are equal.
+    if not numbers:
+        return "{}"
+    # Known by their text too, because 0.0 and -0.0 are equal, and 1 and 1.0.
     return _number_json(tuple([(name, number, repr(number)) for name, number in sorted(numbers.items())]))
 
 
@@ -181,8 +183,9 @@ def case_hashes(case: Case, values: Iterable[Encoded]) -> tuple[str, str]:
         if head.rows:
             digest.update(rows.data)
         digest.update(data.data)
-    _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload.hexdigest())
-    return payload.hexdigest(), rest.hexdigest()
+    payload_sha256 = payload.hexdigest()
+    _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload_sha256)
+    return payload_sha256, rest.hexdigest()
 
 
 def _feed(digest: hashlib._Hash, *parts: str) -> None:
