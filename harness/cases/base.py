@@ -8,10 +8,9 @@ expected outputs by the references.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from harness.case import Case, Expected, Policy, Validity, Value
 from harness.draw import Draw, case_seed
 from harness.errors import HarnessError
 from harness.expect import expected_outputs
-from harness.stacked import likeness, stacked_outputs
+from harness.stacked import STACKED, outputs_of_all
 
 Params = Mapping[str, int | str]
 SUITES = ("smoke", "standard", "full")
@@ -80,17 +79,13 @@ def make_cases(family: Family, many: Iterable[Params], root_seed: int) -> Iterat
     """The cases of parameter sets, in order. HarnessError names the one that cannot be made.
 
     The id is ``kernel/family/params-xxxxxxxx`` with eight hex digits over root seed, names and params: it
-    never depends on the position in a list. Memory holds one case, or neighbours that are expected together.
+    never depends on the position in a list. Memory holds one case, or, where references take several at a
+    time, all of them.
     """
-
-    def alike(one: _Drafted) -> Hashable:
-        return likeness(family.kernel, one.draft.inputs, one.draft.scalars)
-
     drafted = (_drafted(family, params, root_seed) for params in many)
-    for key, run in groupby(drafted, alike):
-        for some in ([one] for one in run) if key is None else (list(run),):
-            for one, expected in zip(some, _expected(family, some), strict=True):
-                yield _case(family, one, root_seed, expected)
+    for some in [list(drafted)] if family.kernel in STACKED else ([one] for one in drafted):
+        for one, expected in zip(some, _expected(family, some), strict=True):
+            yield _case(family, one, root_seed, expected)
 
 
 def _drafted(family: Family, params: Params, root_seed: int) -> _Drafted:
@@ -106,10 +101,9 @@ def _drafted(family: Family, params: Params, root_seed: int) -> _Drafted:
 
 
 def _expected(family: Family, some: Sequence[_Drafted]) -> Iterable[Mapping[str, Expected]]:
-    """The expected outputs of one case, or of several that are alike."""
-    if len(some) > 1:
+    if family.kernel in STACKED:
         with suppress(Exception):  # then one by one, to name the case that the reference refuses
-            return stacked_outputs(family.kernel, [one.draft.inputs for one in some], some[0].draft.scalars)
+            return outputs_of_all(family.kernel, [(one.draft.inputs, one.draft.scalars) for one in some])
     expected = []
     for text, _, draft in some:
         with _blamed_on(family, text):

@@ -24,7 +24,7 @@ from harness.store.spool import Spool, SpooledBatch
 
 Progress = Callable[[int, int], None]  # cases done, cases planned
 _CHUNK = 8  # cases that a process takes at a time
-_SMALL = {"tree_build": 256, "tree_accept": 256}  # .. where a case takes well below a millisecond
+_SMALL = {"tree_build": 128, "tree_accept": 128}  # .. where a case takes well below a millisecond
 
 
 @dataclass(frozen=True)
