@@ -73,6 +73,8 @@ def tree_build(
     empty = place == -1
     position = prefix_len[:, None] + node_depth
     position[empty] = -1
+    tree_mask = _masks(node_parent, depths)
+    tree_mask[empty] = 0
     return {
         "node_token": node_token,
         "node_parent": node_parent,
@@ -80,7 +82,7 @@ def tree_build(
         "position": position,
         "next_token": next_token,
         "next_sibling": next_sibling,
-        "tree_mask": _masks(node_parent, empty),
+        "tree_mask": tree_mask,
         "node_count": nodes - empty.sum(axis=1, dtype=np.int32),
         "tree_status": bad.astype(np.int32),
     }
@@ -124,16 +126,17 @@ def _links(parents: list[int]) -> tuple[list[int], list[int]]:
     return child, sibling
 
 
-def _masks(parents: Array, empty: Array) -> Array:
-    """uint32 [B,N,W]: bit j of row i is set when j is i or an ancestor of i."""
+def _masks(parents: Array, depths: int) -> Array:
+    """uint32 [B,N,W]: bit j of row i is set when j is i or an ancestor of i.
+
+    No node is deeper than ``depths``.
+    """
     batch, nodes = parents.shape
-    node, request = np.arange(nodes), np.arange(batch)[:, None]
-    masks = np.zeros((batch, nodes, (nodes + 31) // 32), np.uint32)
-    masks[:, node, node // 32] = np.uint32(1) << (node % 32).astype(np.uint32)
-    above = np.maximum(parents, 0)
-    while above.any():  # rows hold 1, 2, 4 .. generations
-        masks |= masks[request, above]
-        above = above[request, above]
-    masks[:, :, 0] |= 1
-    masks[empty] = 0
-    return masks
+    words = (nodes + 31) // 32
+    own = np.packbits(np.eye(nodes, 32 * words, dtype=np.bool_), axis=1, bitorder="little").view("<u4")
+    masks = np.tile(own, (batch, 1))
+    above = (np.maximum(parents, 0) + nodes * np.arange(batch)[:, None]).reshape(-1)
+    for _ in range(depths.bit_length()):  # a row holds the nearest 1, 2, 4 .. generations
+        masks |= masks.take(above, axis=0)
+        above = above.take(above)
+    return masks.reshape(batch, nodes, words)
