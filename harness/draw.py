@@ -7,8 +7,7 @@ distribution methods), mapped to values by integer arithmetic.
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,21 +39,19 @@ class Draw:
         self.seed = seed
         self._bits = np.random.Philox(_Key(seed))  # type: ignore[arg-type]  # the stubs know SeedSequence alone
 
-    def words(self, count: int) -> npt.NDArray[np.uint64]:
-        """``count`` raw 64-bit words."""
-        words: npt.NDArray[np.uint64] = self._bits.random_raw(count)
+    def words(self, shape: int | tuple[int, ...]) -> npt.NDArray[np.uint64]:
+        """Raw 64-bit words."""
+        words: npt.NDArray[np.uint64] = self._bits.random_raw(shape)
         return words
 
-    def below(self, bound: int | Sequence[int], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
+    def below(self, bound: int | tuple[int, ...], shape: int | tuple[int, ...]) -> npt.NDArray[np.int64]:
         """Integers in [0, bound), bound <= 2^32: the high word of a 32-bit multiply.
 
         Several bounds are those of the rows [n,..] of an array.
         """
-        words = self.words(shape if isinstance(shape, int) else math.prod(shape)).reshape(shape)
-        words >>= _HALF
-        words *= np.uint64(bound) if isinstance(bound, int) else _column(bound, words.ndim)
-        words >>= _HALF
-        return words.view(np.int64)
+        high = self.words(shape) >> _HALF
+        bounds = np.uint64(bound) if isinstance(bound, int) else _column(bound, high.ndim)
+        return (high * bounds >> _HALF).view(np.int64)
 
     def integer(self, low: int, high: int) -> int:
         """One integer in [low, high] (inclusive), by the same map."""
@@ -85,5 +82,6 @@ class Draw:
         return options[self.integer(0, len(options) - 1)]
 
 
-def _column(numbers: Sequence[int], axes: int) -> npt.NDArray[np.uint64]:
+@lru_cache(1 << 10)
+def _column(numbers: tuple[int, ...], axes: int) -> npt.NDArray[np.uint64]:
     return np.array(numbers, np.uint64).reshape(-1, *[1] * (axes - 1))

@@ -13,12 +13,13 @@ from harness.case import AnyArray, Expected, Patched, Recipe, Value, known, mate
 from harness.expect_rows import sampled_attention
 from harness.shapes import values_of
 
+Inputs = Mapping[str, Value]
+Scalars = Mapping[str, int | float]
+
 _FLOATS = ("out", "out_m", "lse", "lse_d")  # float64 in the references, float32 (wider than bf16) here
 
 
-def run_reference(
-    kernel: str, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]
-) -> dict[str, AnyArray]:
+def run_reference(kernel: str, inputs: Inputs, scalars: Scalars) -> dict[str, AnyArray]:
     """The reference's outputs, as it returns them. Raises ValueError for inputs that break the contract."""
     arguments: dict[str, Any] = {name: materialize(value) for name, value in inputs.items()}
     result: dict[str, AnyArray] = getattr(references, kernel)(**arguments, **values_of(scalars))
@@ -26,10 +27,7 @@ def run_reference(
 
 
 def expected_outputs(
-    kernel: str,
-    inputs: Mapping[str, Value],
-    scalars: Mapping[str, int | float],
-    rows: npt.NDArray[np.int64] | None = None,
+    kernel: str, inputs: Inputs, scalars: Scalars, rows: npt.NDArray[np.int64] | None = None
 ) -> dict[str, Expected]:
     """Outputs keyed by the contract's names. A pool made from a recipe comes back as a patch of it.
 

@@ -30,9 +30,11 @@ class Dims:
         if not isinstance(value, np.ndarray):
             got = type(value).__name__
             raise ValueError(f"{name}: got {got}, want a NumPy array {self._want(dtype, names)}")
-        known = {**dict(zip(names, value.shape, strict=False)), **self._known}
-        fits = len(names) == value.ndim and [known[n] for n in names] == list(value.shape)
-        if fits and (dtype is None or value.dtype == dtype):
+        known = dict(self._known)
+        fits = len(names) == value.ndim and (dtype is None or value.dtype == dtype)
+        if fits and all(
+            [known.setdefault(n, size) == size for n, size in zip(names, value.shape, strict=True)]
+        ):
             self._known = known
             return value
         got = f"{value.dtype.name}[{', '.join(str(s) for s in value.shape)}]"

@@ -95,8 +95,14 @@ def tree_accept(
 
 def _links_good(child: list[int], sibling: list[int]) -> bool:
     """True when every link is -1 or a larger live node, and no node is named twice."""
-    links = [(node, to) for row in (child, sibling) for node, to in enumerate(row) if to != -1]
-    return all(node < to < len(child) for node, to in links) and len({to for _, to in links}) == len(links)
+    named: set[int] = set()
+    for row in (child, sibling):
+        for node, to in enumerate(row):
+            if to != -1:
+                if not node < to < len(child) or to in named:
+                    return False
+                named.add(to)
+    return True
 
 
 def _walk(

@@ -44,26 +44,37 @@ def tree_build(
     if depths < 1 or width < 1:
         raise ValueError(f"topk_logprob: got {topk_logprob.shape}, want L >= 1 and K >= 1")
     nodes = budget + 1
-    words = (nodes + 31) // 32
 
     active = root_token != -1
-    bad = active & _bad_rows(topk_logprob)
-    # A node of rank r comes after r siblings, so ranks of ``budget`` and more never enter the tree.
-    costs = -topk_logprob[:, :, : max(budget, 1)]
+    # Candidates with a border: row d is depth d, column r + 1 is rank r. The root stands in the first corner.
+    stride = width + 2
+    costs = np.full((batch, depths + 2, stride), inf)  # float64, exact
+    costs[:, :, 0] = 0
+    np.negative(topk_logprob, out=costs[:, 1:-1, 1:-1])
+    tokens = np.full(costs.shape, -1, np.int32)
+    tokens[:, 1:-1, 1:-1] = topk_token
+    tokens[:, 0, 0] = root_token
+    # A row of costs rises, from 0 to inf, if it is good; NaN is not <= anything.
+    bad = active & ~(costs[:, :, :-1] <= costs[:, :, 1:]).all(axis=(1, 2))
 
-    columns = np.full((6, batch, nodes), -1, np.int32)
-    node_count = np.zeros(batch, np.int32)
-    tree_mask = np.zeros((batch, nodes, words), np.uint32)
-    for b in np.flatnonzero(active).tolist():
-        parents, ranked = _best_first(costs[b].tolist(), 0 if bad[b] else budget, width)  # float64, exact
-        count, prefix = len(parents), int(prefix_len[b])
-        depth = [0] + [candidate // width + 1 for candidate in ranked]
-        token = [int(root_token[b]), *topk_token[b].reshape(-1).take(ranked).tolist()]
-        positions = [prefix + d for d in depth]
-        columns[:, b, :count] = token, parents, depth, positions, *_links(parents)
-        tree_mask[b, :count] = _mask(parents, words)
-        node_count[b] = count
-    node_token, node_parent, node_depth, position, next_token, next_sibling = columns
+    columns: tuple[list[int], ...] = ([], [], [], [])
+    for b, alive in enumerate(active.tolist()):
+        parents, places = _best_first(costs[b], 0 if bad[b] else budget) if alive else ([], [])
+        padding = [-1] * (nodes - len(parents))
+        for held, values in zip(columns, (parents, places, *_links(parents)), strict=True):
+            held += values + padding
+    node_parent, place, next_token, next_sibling = (
+        np.array(held, np.int32).reshape(batch, nodes) for held in columns
+    )
+
+    request = np.arange(batch)[:, None]
+    node_token = tokens.reshape(batch, -1)[request, place]  # place -1 holds -1
+    node_depth = place // np.int32(stride)
+    empty = place == -1
+    position = prefix_len[:, None] + node_depth
+    position[empty] = -1
+    tree_mask = _masks(node_parent, depths)
+    tree_mask[empty] = 0
     return {
         "node_token": node_token,
         "node_parent": node_parent,
@@ -72,45 +83,37 @@ def tree_build(
         "next_token": next_token,
         "next_sibling": next_sibling,
         "tree_mask": tree_mask,
-        "node_count": node_count,
+        "node_count": nodes - empty.sum(axis=1, dtype=np.int32),
         "tree_status": bad.astype(np.int32),
     }
 
 
-def _bad_rows(logprob: Array) -> Array:
-    """Flag [B]: some value is NaN or positive, or some row rises (so -inf may only end a row)."""
-    starts = (logprob[:, :, 0] <= 0).all(axis=1)
-    falls = (logprob[:, :, :-1] >= logprob[:, :, 1:]).reshape(len(logprob), -1).all(axis=1)  # no NaN
-    return np.asarray(~(starts & falls))
+def _best_first(costs: Array, budget: int) -> tuple[list[int], list[int]]:
+    """The root and the ``budget`` best nodes: their parents, and their places in the flattened costs.
 
-
-def _best_first(costs: list[list[float]], budget: int, width: int) -> tuple[list[int], list[int]]:
-    """The root and the ``budget`` best nodes: parents of all, candidates of those behind the root.
-
-    A candidate is numbered (depth - 1) * width + rank. ``costs[d][r]`` is minus the log-prob, so the heap's
-    smallest cost is the best score, and +inf is no candidate. Entries are (cost, ranks, parent): ranks are
-    unique, so a comparison never goes further. A popped node is replaced by its next sibling and its first
-    child; both come later in the order, because a rounded sum never falls when a cost that is no smaller is
-    added.
+    ``costs[d, r + 1]`` is that of rank r at depth d: the heap's smallest cost is the best score, inf is no
+    candidate. Entries are (cost, ranks, parent): ranks are unique, so a comparison never goes further. A
+    popped node is replaced by its next sibling and its first child; both come later in the order, because a
+    rounded sum never falls when a cost that is no smaller is added.
     """
-    for row in costs:
-        row.append(inf)  # no sibling past the last rank
-    costs.append([inf])  # no child past the last depth
-    parents, candidates, node_cost = [-1], [], [0.0]
-    heap: list[tuple[float, tuple[int, ...], int]] = [(costs[0][0], (0,), 0)]
+    stride = costs.shape[1]
+    cost_at = costs.reshape(-1).data  # few are needed: no list of all
+    parents, places, node_cost, node_ranks = [-1], [0], [0.0], list[tuple[int, ...]]([()])
+    heap: list[tuple[float, tuple[int, ...], int]] = [(cost_at[stride + 1], (0,), 0)]
     for node in range(1, budget + 1):
         cost, ranks, parent = heap[0]
         if cost == inf:
             break
         depth, rank = len(ranks), ranks[-1]
+        place = depth * stride + rank + 1
         parents.append(parent)
-        candidates.append((depth - 1) * width + rank)
+        places.append(place)
         node_cost.append(cost)
-        sibling = node_cost[parent] + costs[depth - 1][rank + 1]
-        # Sums of tuples, because (*ranks, 0) makes a list first.
-        heapreplace(heap, (sibling, ranks[:-1] + (rank + 1,), parent))  # noqa: RUF005
-        heappush(heap, (cost + costs[depth][0], ranks + (0,), node))  # noqa: RUF005
-    return parents, candidates
+        node_ranks.append(ranks)
+        sibling, child = node_cost[parent] + cost_at[place + 1], cost + cost_at[(depth + 1) * stride + 1]
+        heapreplace(heap, (sibling, node_ranks[parent] + (rank + 1,), parent))
+        heappush(heap, (child, ranks + (0,), node))  # noqa: RUF005  # (*ranks, 0) makes a list first
+    return parents, places
 
 
 def _links(parents: list[int]) -> tuple[list[int], list[int]]:
@@ -123,10 +126,17 @@ def _links(parents: list[int]) -> tuple[list[int], list[int]]:
     return child, sibling
 
 
-def _mask(parents: list[int], words: int) -> Array:
-    """uint32 [count,words]: bit j of row i is set when j is i or an ancestor of i."""
-    masks = [1]
-    for node in range(1, len(parents)):
-        masks.append(masks[parents[node]] | 1 << node)
-    packed = b"".join([mask.to_bytes(4 * words, "little") for mask in masks])
-    return np.frombuffer(packed, "<u4").reshape(len(parents), words)
+def _masks(parents: Array, depths: int) -> Array:
+    """uint32 [B,N,W]: bit j of row i is set when j is i or an ancestor of i.
+
+    No node is deeper than ``depths``.
+    """
+    batch, nodes = parents.shape
+    words = (nodes + 31) // 32
+    own = np.packbits(np.eye(nodes, 32 * words, dtype=np.bool_), axis=1, bitorder="little").view("<u4")
+    masks = np.tile(own, (batch, 1))
+    above = (np.maximum(parents, 0) + nodes * np.arange(batch)[:, None]).reshape(-1)
+    for _ in range(depths.bit_length()):  # a row holds the nearest 1, 2, 4 .. generations
+        masks |= masks.take(above, axis=0)
+        above = above.take(above)
+    return masks.reshape(batch, nodes, words)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.case import Case
-from harness.cases.base import SUITES, Family, Params, make_case, slug
+from harness.cases.base import SUITES, Family, Params, make_cases
 from harness.contract import KERNELS
 from harness.errors import EnvironmentProblem, HarnessError, UsageProblem
 from harness.generate.processes import map_in_processes
@@ -24,7 +23,8 @@ from harness.store.publish import published_folder
 from harness.store.spool import Spool, SpooledBatch
 
 Progress = Callable[[int, int], None]  # cases done, cases planned
-_CHUNK = 8
+_CHUNK = 8  # cases that a process takes at a time
+_SMALL = {"tree_build": 128, "tree_accept": 128}  # .. where a case takes well below a millisecond
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,8 @@ def _plan(suite: str, kernels: Sequence[str] | None, families: Sequence[Family])
     for kernel in KERNELS:
         for position, family in enumerate(families):
             if family.kernel == kernel and (not kernels or kernel in kernels):
-                params = list(family.plan(suite))
-                chunks += [
-                    _Chunk(position, tuple(params[i : i + _CHUNK])) for i in range(0, len(params), _CHUNK)
-                ]
+                params, size = list(family.plan(suite)), _SMALL.get(kernel, _CHUNK)
+                chunks += [_Chunk(position, tuple(params[i : i + size])) for i in range(0, len(params), size)]
     if not chunks:
         raise UsageProblem(f"suite {suite} has no cases of {', '.join(kernels or KERNELS)}")
     return chunks
@@ -144,14 +142,4 @@ def _start_worker(folder: Path, catalogue: str, seed: int) -> None:
 
 def _make_chunk(chunk: _Chunk) -> list[SpooledBatch]:
     family = _worker.families[chunk.family]
-    return _worker.spool.add(family.kernel, (_make(family, params) for params in chunk.params))
-
-
-def _make(family: Family, params: Params) -> Case:
-    try:
-        return make_case(family, params, _worker.seed)
-    except OSError:
-        raise
-    except Exception as error:
-        where = f"{family.kernel}/{family.name} {slug(params)}"
-        raise HarnessError(f"{where}: {type(error).__name__}: {error}") from error
+    return _worker.spool.add(family.kernel, make_cases(family, chunk.params, _worker.seed))

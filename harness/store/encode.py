@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,58 +34,90 @@ _NO_ROWS = np.empty(0, dtype="<i8")
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
-class Encoded(NamedTuple):
-    """One value. ``data`` is 1-D little-endian: a plain array, or the rows of a patch or a sample."""
+class Slot(NamedTuple):
+    """Where a value belongs: values of one slot may share a pool.
 
-    encoding: int
+    ``logical_dtype`` says what the stored numbers mean: bool stands in bytes, bfloat16 as its bits.
+    """
+
+    role: Role
+    name: str
+    dtype: np.dtype[np.generic]
     logical_dtype: str
+    rank: int
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """All that is known of a value but its numbers; ``items`` and ``rows`` say how many there are."""
+
+    slot: Slot
+    encoding: int
     shape: tuple[int, ...]
-    data: AnyArray
-    rows: npt.NDArray[np.int64] = _NO_ROWS
+    items: int = 0
+    rows: int = 0
     recipe_kind: int = 0
     recipe_seed: int = 0
 
-    @property
-    def is_float(self) -> bool:
-        """Whether machines may differ in the last bits (expected values only)."""
-        return self.data.dtype.kind == "f"
+    @cached_property
+    def differs(self) -> bool:
+        """Whether machines may differ in the last bits of the numbers."""
+        return self.slot.role == "expected" and self.slot.dtype.kind == "f"
+
+    @cached_property
+    def hashed(self) -> bytes:
+        """What is hashed of a value before its rows and numbers."""
+        role, name, _, logical, _ = self.slot
+        kind = {PLAIN: "plain", SAMPLED: "sampled"}.get(self.encoding, RECIPE_KINDS[self.recipe_kind])
+        shape = ",".join(map(str, self.shape))
+        return _framed(role, name, logical, shape, kind, str(self.recipe_seed), str(self.rows))
 
 
-def encode(kernel: str, name: str, value: Expected) -> Encoded:
+# One value: its head, its numbers and its rows. The numbers, 1-D and little-endian, are those of a plain
+# array, or of the rows of a patch or a sample. (No class, because a small case would feel it.)
+Encoded = tuple[Head, AnyArray, npt.NDArray[np.int64]]
+
+
+def encode(kernel: str, role: Role, name: str, value: Expected) -> Encoded:
     """Encode one value. HarnessError for a dtype that the schema does not know."""
-    if isinstance(value, Sampled):
-        logical = logical_dtype(kernel, name, value.values.dtype)
-        rows = np.ascontiguousarray(value.rows, dtype="<i8")
-        return Encoded(SAMPLED, logical, value.shape, _flat(value.values), rows)
     if isinstance(value, np.ndarray):
-        return Encoded(PLAIN, logical_dtype(kernel, name, value.dtype), value.shape, _flat(value))
+        head = _plain_head(kernel, role, name, value.dtype, value.shape)
+        return head, _flat(value, head.slot.dtype), _NO_ROWS
+    if isinstance(value, Sampled):
+        slot = _slot(kernel, role, name, value.values.dtype, len(value.shape))
+        head = Head(slot, SAMPLED, value.shape, value.values.size, len(value.rows))
+        return head, _flat(value.values, slot.dtype), _flat(value.rows, _NO_ROWS.dtype)
     base = value if isinstance(value, Recipe) else value.base
-    dtype = RECIPE_DTYPES[base.kind]
-    kind, logical = RECIPE_KINDS.index(base.kind), logical_dtype(kernel, name, dtype)
+    kind, dtype = RECIPE_KINDS.index(base.kind), RECIPE_DTYPES[base.kind]
+    slot = _slot(kernel, role, name, dtype, len(base.shape))
     if isinstance(value, Recipe):
-        return Encoded(RECIPE, logical, base.shape, np.empty(0, dtype), _NO_ROWS, kind, base.seed)
+        return Head(slot, RECIPE, base.shape, 0, 0, kind, base.seed), np.empty(0, dtype), _NO_ROWS
     if value.values.dtype != dtype or value.values.shape != (len(value.rows), base.shape[-1]):
         raise HarnessError(f"{kernel}/{name}: the patch does not fit its {base.kind} recipe; fix the family")
-    rows = np.ascontiguousarray(value.rows, dtype="<i8")
-    return Encoded(PATCHED, logical, base.shape, _flat(value.values), rows, kind, base.seed)
+    head = Head(slot, PATCHED, base.shape, value.values.size, len(value.rows), kind, base.seed)
+    return head, _flat(value.values, dtype), _flat(value.rows, _NO_ROWS.dtype)
+
+
+@lru_cache(1 << 12)
+def _plain_head(
+    kernel: str, role: Role, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]
+) -> Head:
+    """Few are distinct: they are made, pickled and worked out once."""
+    return Head(_slot(kernel, role, name, dtype, len(shape)), PLAIN, shape, math.prod(shape))
 
 
 @cache
-def logical_dtype(kernel: str, name: str, dtype: np.dtype[np.generic]) -> str:
-    """What the stored numbers mean: a NumPy dtype name, or ``bfloat16`` for its bits in uint16."""
+def _slot(kernel: str, role: Role, name: str, dtype: np.dtype[np.generic], rank: int) -> Slot:
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise HarnessError(f"{kernel}/{name}: dtype {dtype} cannot be stored; fix the family")
     bf16 = any(a.name == name and a.dtype == "bf16" for a in KERNELS[kernel].arrays)
-    return "bfloat16" if bf16 and (dtype.kind, dtype.itemsize) == ("u", 2) else dtype.name
+    logical = "bfloat16" if bf16 and (dtype.kind, dtype.itemsize) == ("u", 2) else dtype.name
+    stored = np.dtype("u1") if dtype == np.bool_ else dtype.newbyteorder("<")
+    return Slot(role, name, stored, logical, rank)
 
 
-def _flat(array: AnyArray) -> AnyArray:
-    return np.ascontiguousarray(array, _stored(array.dtype)).reshape(-1)
-
-
-@cache
-def _stored(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
-    return np.dtype("u1") if dtype == np.bool_ else dtype.newbyteorder("<")
+def _flat(array: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+    return array.ravel().astype(dtype, copy=False)
 
 
 def decode(encoding: int, logical: str, shape: tuple[int, ...], data: AnyArray, rows: AnyArray,
@@ -98,12 +131,12 @@ def decode(encoding: int, logical: str, shape: tuple[int, ...], data: AnyArray, 
     return base if encoding == RECIPE else Patched(base, rows, data.reshape(len(rows), shape[-1]))
 
 
-def encode_values(case: Case) -> Iterator[tuple[Role, str, Encoded]]:
+def encode_values(case: Case) -> Iterator[Encoded]:
     """Every value of a case, inputs first, by name."""
     for role in ROLES:
         values = case.inputs if role == "input" else case.expected
         for name in sorted(values):
-            yield role, name, encode(case.kernel, name, values[name])
+            yield encode(case.kernel, role, name, values[name])
 
 
 @cache
@@ -116,9 +149,15 @@ def number_json(numbers: Mapping[str, int | float]) -> str:
     """JSON of named numbers, sorted; a non-finite number as text, so that every JSON reader copes."""
     if not numbers:
         return "{}"
+    # Known by their text too, because 0.0 and -0.0 are equal, and 1 and 1.0.
+    return _number_json(tuple([(name, number, repr(number)) for name, number in sorted(numbers.items())]))
+
+
+@lru_cache(1 << 10)
+def _number_json(numbers: tuple[tuple[str, int | float, str], ...]) -> str:
     plain = {
         name: (item if math.isfinite(item) else str(item))
-        for name, number in sorted(numbers.items())
+        for name, number, _ in numbers
         for item in [number.item() if isinstance(number, np.generic) else number]
     }
     return _COMPACT.encode(plain)
@@ -130,39 +169,33 @@ def parse_number_json(text: str) -> dict[str, int | float]:
     return {name: float(number) if isinstance(number, str) else number for name, number in body.items()}
 
 
-def case_hashes(case: Case, values: list[tuple[Role, str, Encoded]]) -> tuple[str, str]:
+def case_hashes(case: Case, values: Iterable[Encoded]) -> tuple[str, str]:
     """``(payload_sha256, integrity_sha256)`` of a case; see docs/fixtures.md for the exact bytes."""
     payload, rest = hashlib.sha256(), hashlib.sha256()
-    _feed(payload, case.kernel, case.policy, case.validity, flags_json(case.flags), number_json(case.scalars))
-    for role, name, value in values:
-        floats = role == "expected" and value.is_float
-        if value.encoding == SAMPLED:  # which rows are compared is the same everywhere
-            _feed(payload, name, "rows", str(len(value.rows)))
-            payload.update(value.rows.data)
-        _feed_value(rest if floats else payload, role, name, value)
-    _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload.hexdigest())
-    return payload.hexdigest(), rest.hexdigest()
+    flags, scalars = flags_json(case.flags), number_json(case.scalars)
+    payload.update(_opening(case.kernel, case.policy, case.validity, flags, scalars))
+    for head, data, rows in values:
+        if head.encoding == SAMPLED:  # which rows are compared is the same everywhere
+            _feed(payload, head.slot.name, "rows", str(head.rows))
+            payload.update(rows.data)
+        digest = rest if head.differs else payload
+        digest.update(head.hashed)
+        if head.rows:
+            digest.update(rows.data)
+        digest.update(data.data)
+    payload_sha256 = payload.hexdigest()
+    _feed(rest, case.case_id, case.family, str(case.seed), number_json(case.notes), payload_sha256)
+    return payload_sha256, rest.hexdigest()
 
 
 def _feed(digest: hashlib._Hash, *parts: str) -> None:
     digest.update(_framed(*parts))
 
 
-def _feed_value(digest: hashlib._Hash, role: Role, name: str, value: Encoded) -> None:
-    kind = {PLAIN: "plain", SAMPLED: "sampled"}.get(value.encoding, RECIPE_KINDS[value.recipe_kind])
-    seed, rows = value.recipe_seed, len(value.rows)
-    digest.update(_head(role, name, value.logical_dtype, value.shape, kind, seed, rows))
-    if rows:
-        digest.update(value.rows.data)
-    digest.update(value.data.data)
-
-
-@lru_cache(1 << 12)
-def _head(
-    role: Role, name: str, logical: str, shape: tuple[int, ...], kind: str, seed: int, rows: int
-) -> bytes:
-    """What is hashed of a value before its rows and numbers: most cases have the same few of these."""
-    return _framed(role, name, logical, ",".join(map(str, shape)), kind, str(seed), str(rows))
+@lru_cache(1 << 10)
+def _opening(*parts: str) -> bytes:
+    """How payloads begin: many cases share it."""
+    return _framed(*parts)
 
 
 def _framed(*parts: str) -> bytes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,16 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import CONTRACT_VERSION
 from harness.errors import HarnessError
-from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED
+from harness.store.encode import ABSENT, PATCHED, RECIPE, RECIPE_KINDS, SAMPLED, Head, Slot
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, FileEntry, SetInfo, version_text
-from harness.store.spool import Head, Segment, Slot, SpooledBatch, SpoolReader
+from harness.store.spool import Segment, SpooledBatch, SpoolReader
 
 TEXT_COLUMNS = ("case_id", "family", "flags", "validity", "policy", "scalars", "notes",
                 "payload_sha256", "integrity_sha256")  # fmt: skip
-_BLOCK = 4 << 20
+_BLOCK = 1 << 20
 _CHUNK_BYTES = 1 << 18
 _WORTH_COMPRESSING = 1 << 10
+_TRIAL_BYTES = 1 << 15
 
 
 def pack_file(path: Path, kernel: str, batches: Sequence[SpooledBatch], info: SetInfo) -> FileEntry:
@@ -88,21 +91,21 @@ def _root_attributes(kernel: str, count: int, info: SetInfo, content: str) -> di
 
 
 def _write_array(group: _Group, reader: SpoolReader, slot: Slot, batches: Sequence[SpooledBatch]) -> None:
-    absent = Head(ABSENT, (0,) * slot.rank)
+    absent = Head(slot, ABSENT, (0,) * slot.rank)
     arrays = [(batch.arrays.get(slot), len(batch.seeds)) for batch in batches]
     heads = [head for array, count in arrays for head in (array.heads if array else [absent] * count)]
-    encodings, shapes, items, rows, kinds, seeds = zip(*heads, strict=True)
+    encodings = [head.encoding for head in heads]
     group.small("encoding", np.array(encodings, dtype="u1"))
-    group.small("shapes", np.array(shapes, dtype="<i8").reshape(-1, slot.rank))
-    group.small("offsets", _offsets(items))
+    group.small("shapes", np.array([head.shape for head in heads], dtype="<i8").reshape(-1, slot.rank))
+    group.small("offsets", _offsets([head.items for head in heads]))
     values = [array.data for array, _ in arrays if array]
     group.pool("values", slot.dtype, values, reader)["logical_dtype"] = slot.logical_dtype
     if {RECIPE, PATCHED}.intersection(encodings):
-        group.small("recipe_kind", np.array(kinds, dtype="u1"))
-        group.small("recipe_seed", np.array(seeds, dtype="<u8"))
+        group.small("recipe_kind", np.array([head.recipe_kind for head in heads], dtype="u1"))
+        group.small("recipe_seed", np.array([head.recipe_seed for head in heads], dtype="<u8"))
         group.attributes("recipe_kind")["kinds"] = ",".join(RECIPE_KINDS)
     if {PATCHED, SAMPLED}.intersection(encodings):
-        group.small("row_offsets", _offsets(rows))
+        group.small("row_offsets", _offsets([head.rows for head in heads]))
         group.pool("rows", np.dtype("<i8"), [array.rows for array, _ in arrays if array], reader)
 
 
@@ -130,11 +133,14 @@ class _Group:
     ) -> h5py.AttributeManager:
         """A pool from scratch segments; 32-bit and wider integers are compressed, floats and KV rows not."""
         total = sum(count for _, _, count in segments)
-        integers = dtype.kind in "iu" and dtype.itemsize >= 4
-        count = total // dtype.itemsize
-        dataset = self._create(name, (count,), dtype, integers and total > _WORTH_COMPRESSING)
+        blocks = reader.blocks(segments, _BLOCK)
+        first = next(blocks, bytearray())
+        compress = dtype.kind in "iu" and dtype.itemsize >= 4 and total > _WORTH_COMPRESSING
+        if total > _CHUNK_BYTES:
+            compress = compress and _shrinks(first[:_TRIAL_BYTES], dtype)
+        dataset = self._create(name, (total // dtype.itemsize,), dtype, compress)
         digest, at = hashlib.sha256(), 0
-        for block in reader.blocks(segments, _BLOCK):
+        for block in chain([first], blocks):
             values = np.frombuffer(block, dtype)
             dataset[at : at + len(values)] = values
             digest.update(block)
@@ -155,3 +161,9 @@ class _Group:
                 "shuffle": dtype.kind != "S",
             }
         return self._group.create_dataset(name, shape, dtype, track_times=False, fill_time="never", **filters)
+
+
+def _shrinks(sample: bytearray, dtype: np.dtype[Any]) -> bool:
+    """Whether a pool that begins so is worth compressing; random token ids take the longest, for little."""
+    planes = np.frombuffer(sample, "u1").reshape(-1, dtype.itemsize).T.tobytes()
+    return len(zlib.compress(planes, 1)) <= len(sample) // 2

@@ -10,40 +10,24 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from harness.case import AnyArray, Case
 from harness.errors import HarnessError
-from harness.store.encode import ABSENT, Encoded, Role, case_hashes, encode_values, flags_json, number_json
+from harness.store.encode import (
+    ABSENT,
+    Encoded,
+    Head,
+    Slot,
+    case_hashes,
+    encode_values,
+    flags_json,
+    number_json,
+)
 
 Segment = tuple[str, int, int]  # scratch file, offset, bytes
 _BATCH_BYTES = 1 << 20  # a batch that holds as much takes no further case
 _BUFFER = 1 << 18
-
-
-class Slot(NamedTuple):
-    """Where a value belongs: values of one slot may share a pool."""
-
-    role: Role
-    name: str
-    dtype: np.dtype[np.generic]
-    logical_dtype: str
-    rank: int
-
-
-class Head(NamedTuple):
-    """An `Encoded` value without its arrays; ``items`` and ``rows`` are their lengths."""
-
-    encoding: int
-    shape: tuple[int, ...]
-    items: int = 0
-    rows: int = 0
-    recipe_kind: int = 0
-    recipe_seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -96,7 +80,7 @@ class Spool:
     def _write(self, kernel: str, batch: _OpenBatch) -> SpooledBatch:
         arrays = {}
         for slot, held in batch.arrays.items():
-            absent = _head(ABSENT, (0,) * slot.rank)
+            absent = Head(slot, ABSENT, (0,) * slot.rank)
             heads = [held.heads.get(i, absent) for i in range(len(batch.seeds))]
             arrays[slot] = SpooledArray(heads, self._bytes(held.data), self._bytes(held.rows))
         return SpooledBatch(kernel, batch.seeds, dict(batch.text), arrays)
@@ -129,15 +113,12 @@ class _OpenBatch:
     def add(self, case: Case) -> None:
         """Take one more case."""
         values = list(encode_values(case))
-        for role, name, value in values:
-            encoding, logical, shape, data, rows, kind, seed = value
-            held = self.arrays[Slot(role, name, data.dtype, logical, len(shape))]
-            items, more = len(data), len(rows)
-            held.heads[len(self.seeds)] = _head(encoding, shape, items, more, kind, seed)
-            if items:
-                held.data.append(data)
-                self.bytes += data.nbytes
-            if more:
+        for head, data, rows in values:
+            held = self.arrays[head.slot]
+            held.heads[len(self.seeds)] = head
+            held.data.append(data)
+            self.bytes += data.nbytes
+            if head.rows:
                 held.rows.append(rows)
                 self.bytes += rows.nbytes
         for name, text in _text(case, values).items():
@@ -145,10 +126,7 @@ class _OpenBatch:
         self.seeds.append(case.seed)
 
 
-_head = lru_cache(1 << 12)(Head)  # few are distinct: they are made, pickled and kept once
-
-
-def _text(case: Case, values: list[tuple[Role, str, Encoded]]) -> dict[str, str]:
+def _text(case: Case, values: list[Encoded]) -> dict[str, str]:
     payload, integrity = case_hashes(case, values)
     return {
         "case_id": case.case_id,

@@ -80,12 +80,11 @@ def children(parents: I64) -> list[list[int]]:
 
 def links(parents: I64) -> tuple[I64, I64]:
     """``next_token`` (first child) and ``next_sibling`` int64 [n], -1 for none."""
-    child, sibling = np.full((2, len(parents)), -1)
-    for node, family in enumerate(children(parents)):
-        if family:
-            child[node] = family[0]
-            sibling[family[:-1]] = family[1:]
-    return child, sibling
+    child, sibling = [-1] * len(parents), [-1] * len(parents)
+    for node, parent in reversed(list(enumerate(parents.tolist()))):
+        if parent >= 0:
+            sibling[node], child[parent] = child[parent], node
+    return np.array(child, np.int64), np.array(sibling, np.int64)
 
 
 def depths(parents: I64) -> I64:

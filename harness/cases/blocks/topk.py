@@ -6,7 +6,9 @@ above -16, so that every order of summation is exact in float64 (and in 64-bit i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +27,8 @@ UNIT = 1 << 20  # grid steps per nat
 
 def scaled(integers: I64, exponent: int | I64) -> F32:
     """float32 ``-integers * 2**exponent`` for integers up to 2^24, exact; 0 is never -0."""
-    return np.float32(0) - integers.astype(np.float32) * np.ldexp(np.float32(1), exponent)
+    unit = math.ldexp(1, exponent) if isinstance(exponent, int) else np.ldexp(np.float32(1), exponent)
+    return np.float32(0) - integers.astype(np.float32) * unit
 
 
 def descending(values: AnyArray) -> AnyArray:
@@ -46,7 +49,8 @@ def grid_rows(draw: Draw, shape: Shape, kind: str) -> F32:
         steps = np.take_along_axis(options, pick[None, ..., None], axis=0)[0]
     else:
         steps = _steps(draw, shape, kind)
-    return scaled(np.sort(steps, axis=-1), -20)
+    steps.sort(axis=-1)
+    return scaled(steps, -20)
 
 
 def _steps(draw: Draw, shape: Shape, kind: str) -> I64:
@@ -74,23 +78,31 @@ def off_grid_rows(draw: Draw, shape: Shape) -> F32:
 
 def tokens(draw: Draw, shape: Shape, vocabulary: int = VOCABULARY) -> npt.NDArray[np.int32]:
     """Token ids, distinct within each row, int32 ``shape`` = (..,L,K)."""
-    width = shape[-1]
     # An odd step visits every residue of a power of two at or below the vocabulary once.
     size = 1 << (vocabulary.bit_length() - 1)
-    if width > size:
-        raise ValueError(f"no {width} distinct ids in a vocabulary of {vocabulary}")
+    if shape[-1] > size:
+        raise ValueError(f"no {shape[-1]} distinct ids in a vocabulary of {vocabulary}")
     first, half = draw.below((vocabulary, size // 2), (2, *shape[:-1], 1))
-    ids: I64 = (first + (2 * half + 1) * np.arange(width)) & (size - 1)
+    rank, twice = _ranks(shape[-1])
+    ids: I64 = half * twice
+    ids += first + rank
+    ids &= size - 1
     return ids.astype(np.int32)
+
+
+@cache
+def _ranks(width: int) -> tuple[I64, I64]:
+    return np.arange(width), 2 * np.arange(width)
 
 
 def build_inputs(draw: Draw, logprob: F32, **given: Value) -> dict[str, Value]:
     """Inputs of tree_build around ``logprob`` [B,L,K]; tokens, roots and prefixes are drawn unless given."""
-    batch = logprob.shape[0]
+    token = tokens(draw, logprob.shape)
+    root, prefix = draw.below((VOCABULARY, 100_000), (2, logprob.shape[0])).astype(np.int32)
     drawn: Mapping[str, Value] = {
         "topk_logprob": logprob,
-        "topk_token": tokens(draw, logprob.shape),
-        "root_token": draw.below(VOCABULARY, batch).astype(np.int32),
-        "prefix_len": draw.below(100_000, batch).astype(np.int32),
+        "topk_token": token,
+        "root_token": root,
+        "prefix_len": prefix,
     }
     return {**drawn, **given}
