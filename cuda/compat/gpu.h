@@ -34,11 +34,6 @@ __device__ __forceinline__ void grid_dependency_release() {
 #endif
 }
 
-// Brings the line of an address into the first cache, some time.
-__device__ __forceinline__ void prefetch(const void* address) {
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
-}
-
 namespace compat {
 
 // A block may use 48 KiB without asking, static arrays included; more needs an opt-in per kernel.

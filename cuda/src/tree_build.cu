@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     nodes.clear(args.N);
     bound.clear();
     order.clear();
-    Candidates(memory + layout.search.found, layout.search.capacity, false).clear(0, kFewCandidates);
+    Candidates(memory + layout.search.found, layout.search.capacity, false).clear(0, kPaddedCandidates);
     counting.memory.clear(args.L);
     chains.clear();
     int32_t* ties = words + ChainMemory::kCounts;
@@ -128,9 +128,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
-    if (kSmall) {
-        prefetch_tokens(args.topk_token + static_cast<int64_t>(request) * args.L * args.K, args.L, args.K, layout.kept);
-    }
     const Rows rows = {kRowsShared ? copy : source, heads, args.L, layout.kept,
                        kRowsShared ? layout.kept : args.K};
 

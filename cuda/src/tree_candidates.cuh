@@ -90,7 +90,7 @@ struct Brood {
     double child[kFewHeads];  // scores of these, children or not
 };
 
-// 1 if `score` is less than `least`, which is finite. Quicker than a comparison in double.
+// 1 if `score` is less than `least`, which is finite: no score is -0. Quicker than a comparison in double.
 __device__ __forceinline__ int falls_short(double score, double least) {
     return static_cast<int>(static_cast<uint64_t>(__double_as_longlong(score - least)) >> 63);
 }
@@ -118,8 +118,8 @@ __device__ __forceinline__ void place_heads(Brood& brood) {
     }
 }
 
-// Counts and places the children among the heads from rank kBegin on. Returns the lanes for which all heads are some:
-// there may be more beyond. For a warp.
+// Counts and places the children among the heads from rank kBegin on. Returns the lanes for which all heads are
+// children: there may be more beyond. For a warp.
 template <int kBegin>
 __device__ __forceinline__ unsigned count_heads(const double* heads, double least, Brood& brood) {
     look_at_heads<kBegin, kFewHeads>(heads, least, brood, brood.child);

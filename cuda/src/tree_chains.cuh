@@ -74,8 +74,8 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
     }
 }
 
-// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. There were `count` candidates before
-// the round, which adds to `counts`. Returns how many there are by now.
+// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. There were `count` candidates
+// before the round, which adds to `counts`. Returns how many there are by now.
 __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candidates& found, const Rows& rows,
                                          double least, int chunk, int chain, int end, int count, int32_t* counts,
                                          int capacity) {

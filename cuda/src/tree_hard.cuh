@@ -100,7 +100,7 @@ __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size,
     if (count == kOverflow) {
         return search_best_first(memory + layout.found, rows, nodes, size, budget, words);
     }
-    found.clear(count, kFewCandidates);
+    found.clear(count, kPaddedCandidates);
     __syncthreads();
     number_nodes(order, team, found, nodes, count, budget, threshold.lowest);
     if (ties && count < budget) {

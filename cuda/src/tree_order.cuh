@@ -11,8 +11,8 @@ namespace ddtree {
 
 constexpr int kItems = 4;     // candidates per thread, at most
 constexpr int kBinsEach = 4;  // bins per thread
-constexpr int kFewCandidates = 8 * kWarp;  // up to here comparing all pairs is faster
-constexpr int kFewTied = 6 * kWarp;        // the same where some tie
+constexpr int kFewCandidates = 6 * kWarp;     // up to here comparing all pairs is faster
+constexpr int kPaddedCandidates = 8 * kWarp;  // their scores, and kNoScore
 constexpr int kMostBins = kBinsEach * 1024;
 
 // The finished tree, by node number.
@@ -155,7 +155,8 @@ __device__ __forceinline__ bool comes_before(const Candidates& found, int a, int
 }
 
 // Numbers of few candidates: how many score as much, itself included. Right unless some tie, which the answer
-// says to all. A lane has a candidate, a warp compares 32 with a part of all. Past the last there are kNoScore.
+// says to all. A lane has a candidate, a warp compares 32 with a part of all. Behind the last are kNoScore, up
+// to kPaddedCandidates.
 __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const Candidates& found, int count) {
     const int lane = threadIdx.x % kWarp;
     const int warp = threadIdx.x / kWarp;
@@ -256,12 +257,10 @@ __device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Cand
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
-    if (__builtin_expect(count > kFewCandidates || number_by_pairs(memory, found, count), 0)) {
-        if (count <= kFewTied) {
-            number_ties(memory, found, count);
-        } else {
-            number_by_bins(memory, team, found, count, budget, lowest);
-        }
+    if (__builtin_expect(count > kFewCandidates, 0)) {
+        number_by_bins(memory, team, found, count, budget, lowest);
+    } else if (__builtin_expect(number_by_pairs(memory, found, count), 0)) {
+        number_ties(memory, found, count);
     }
     make_nodes(memory, found, nodes, count, budget);
 }

@@ -40,8 +40,8 @@ __device__ __forceinline__ void copy_words(uint32_t* to, const uint32_t* tile, i
     }
 }
 
-// Mask rows of few words, by a thread per word. Each takes the first kStep nodes of the way up for its row, then those
-// that others have taken for theirs.
+// Mask rows of few words, by a thread per word. Each takes the first kStep nodes of the way up for its row, then
+// those that others have taken for theirs.
 struct FewMasks {
     static constexpr int kStep = 4;
     static constexpr int kRows = kFewWords * 32;  // a block has a thread for each of their words
@@ -102,18 +102,6 @@ __device__ __forceinline__ void set_rows(uint32_t* tile, const Nodes& nodes, int
     }
 }
 
-// Asks for the tokens of ranks below `kept`, so that they are near when the nodes are known. A warp takes whole rows.
-__device__ __forceinline__ void prefetch_tokens(const int32_t* tokens, int depths, int width, int kept) {
-    constexpr int kLine = 32;  // tokens
-    const int first = static_cast<int>(threadIdx.x) % kWarp * kLine;
-    if (first < kept) {
-#pragma unroll 1
-        for (int depth = threadIdx.x / kWarp; depth < depths; depth += blockDim.x / kWarp) {
-            prefetch(tokens + depth * width + first);
-        }
-    }
-}
-
 // What is written of a node but for the mask.
 struct Slot {
     int node;
@@ -121,7 +109,6 @@ struct Slot {
     int32_t token;
     int parent;
 
-    // The last threads begin, as the first ones make the mask.
     __device__ Slot(const ddtree_tree_build_args& args, const Nodes& nodes, int request, int its_node, int live,
                     int32_t root)
         : node(its_node) {
@@ -153,10 +140,11 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
                                            Slots slots, int live, int32_t root, int32_t prefix, uint32_t* tile,
                                            int tile_rows, bool tile_is_clear) {
     uint32_t* mask = args.tree_mask + static_cast<int64_t>(request) * args.N * args.W;
+    // The last threads take the first nodes, as the first threads make the mask.
     const int first = static_cast<int>(blockDim.x) - 1 - static_cast<int>(threadIdx.x);
     if (__builtin_expect(args.W <= kFewWords, 1)) {
         // The token is on its way while the mask is made.
-        const Slot mine(args, nodes, request, first, min(live, args.N), root);
+        const Slot mine(args, nodes, request, first, live, root);
         FewMasks(tile).write(mask, nodes, args.W, args.N, live);
         if (first < args.N) {
             mine.write(args, nodes, request, live, prefix);

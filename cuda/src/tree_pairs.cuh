@@ -52,7 +52,7 @@ __device__ __forceinline__ int pair_bin(float bins) {
 }
 
 // Writes how many ranks of each depth cost so much more than rank 0. At most 255 ranks per row; a warp takes
-// whole rows: a lane bins one rank after the other, and counts those of one bin, which it reads from the digits of all.
+// whole rows. A lane bins one rank of 32 and counts those of one bin, which it reads from the digits of all.
 __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows& rows, float per_unit) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1

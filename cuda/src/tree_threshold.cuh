@@ -53,7 +53,7 @@ __device__ __forceinline__ int rank_of_bound(int budget) {
 // What the bound of a depth n is made from, shared by a block: the cost of rank 0 down to depth n, and the largest
 // excess of `rank` over rank 0 up to there, for lane n - 1.
 struct BoundMemory {
-    double* trunk;    // [L]: the scores of these candidates
+    double* trunk;    // [kWarp]: the scores of these candidates
     float* cost;      // [kWarp]
     int32_t* excess;  // [kWarp]: as bits
 
@@ -155,7 +155,8 @@ struct CountAll {
 };
 
 // For all threads of a block; all get the result. `enough`: so many candidates are welcome without any
-// threshold. `rank`: rank_of_bound. Rows, cleared memory and what begin_bound has written are seen at entry.
+// threshold. `rank`: rank_of_bound. Rows, cleared memory and what begin_bound has written are seen at entry,
+// the trunk is seen afterwards.
 template <class Count>
 __device__ __forceinline__ Threshold find_threshold(const Count& count, const Rows& rows, int budget, int rank,
                                                     int enough, const BoundMemory& memory) {
@@ -165,20 +166,21 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
     if (static_cast<int>(threadIdx.x) / kWarp == static_cast<int>(blockDim.x) / kWarp - 1) {
         memory.trunk[threadIdx.x % kWarp] = first_scores(rows);  // counting leaves this warp time
     }
-    if (__builtin_expect(!(bound > 1.0f / kLargestBound), 0)) {
-        __syncthreads();  // nothing is counted
-    }
     Threshold found = {-static_cast<double>(bound) * kMargin, -static_cast<double>(bound) * kMargin};
     if (__builtin_expect(!(bound < kLargestBound), 0)) {
         const All all = all_candidates(rows);
         bound = all.worst;
         found = {kAnyScore, -static_cast<double>(bound)};
         if (all.candidates <= enough) {
-            return found;
+            bound = 0.0f;
         }
     }
+    const auto countable = [](float cost) { return cost < kLargestBound && cost > 1.0f / kLargestBound; };
+    if (__builtin_expect(!countable(bound), 0)) {
+        __syncthreads();  // nothing is counted: the trunk is seen all the same
+    }
 #pragma unroll 1
-    while (bound < kLargestBound && bound > 1.0f / kLargestBound) {
+    while (countable(bound)) {
         const float per_unit = (Count::kBins - Count::kSpare) / bound;
         const int last = count(rows, cost, per_unit, budget);
         if (__builtin_expect(last == Count::kBins, 0)) {

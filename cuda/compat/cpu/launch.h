@@ -11,7 +11,6 @@
 
 inline void grid_dependency_wait() {}
 inline void grid_dependency_release() {}
-inline void prefetch(const void*) {}
 
 namespace emu EMU_HIDDEN {
 
