@@ -1,5 +1,10 @@
 """tree_build on rows that crowd, tie and differ by almost nothing, against the reference, on the emulator."""
 
+import ctypes
+import os
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -8,6 +13,7 @@ from harness.observation import Job
 from harness.targets import Options, open_target
 from references.tree_build import tree_build
 
+REPO = Path(__file__).resolve().parent.parent
 F32 = npt.NDArray[np.float32]
 KINDS = ("tiny", "chain", "crowd", "repeated", "steps", "short")
 SIZES = (  # B, L, K, budget
@@ -16,6 +22,7 @@ SIZES = (  # B, L, K, budget
     (1, 32, 8, 128),
     (1, 15, 40, 129),
     (1, 17, 100, 300),
+    (1, 15, 1, 64),
 )
 
 
@@ -54,3 +61,37 @@ def test_equals_the_reference(kind: str, order: str) -> None:
         assert seen.status == "done", (kind, i)
         for name, expected in tree_build(**inputs, budget=budget).items():
             assert np.array_equal(seen.outputs[name], expected), (kind, i, name)
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """What tree_build does where candidates crowd, with an entry of its own."""
+    path = tmp_path_factory.mktemp("hard") / "hard.so"
+    cuda = REPO / "cuda"
+    emulator = sorted((cuda / "compat" / "cpu").glob("*.cpp"))
+    sources = [REPO / "tests" / "tree_build" / "score_reached.cpp", *emulator]
+    flags = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-pthread", "-shared", "-fPIC"]
+    include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
+    command = [os.environ.get("CXX", "g++"), *flags, *include, *map(str, sources), "-o", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    library = ctypes.CDLL(str(path))
+    library.score_reached_of.restype = ctypes.c_double
+    return library
+
+
+@pytest.mark.parametrize("wanted", [1, 64, 255, 256])
+@pytest.mark.parametrize("kind", ["even", "crowded", "tied"])
+def test_a_better_threshold_is_the_score_of_the_last_one_wanted(
+    hard: ctypes.CDLL, kind: str, wanted: int
+) -> None:
+    """One far below would let the candidates crowd again, until the slow search takes over."""
+    scores = -np.random.default_rng(3).random(256)
+    if kind == "crowded":
+        scores[1:] = -1 + scores[1:] / 1000
+    elif kind == "tied":
+        scores = np.floor(scores * 8) / 8
+    scores[0] = scores.max()
+    array = (ctypes.c_double * scores.size)(*scores)
+    lowest = ctypes.c_double(scores.min() - 0.1)
+    found = hard.score_reached_of(array, scores.size, wanted, lowest)
+    assert found == -np.sort(-scores)[wanted - 1]

@@ -29,7 +29,16 @@ constexpr int kSharedBatch = 16;            // in batches up to this one
 constexpr int kSharedRowBytes = 64 * 1024;  // larger rows stay in global memory
 constexpr int kOwnTileBytes = 12 * 1024;    // a smaller mask has memory of its own, cleared early
 
-// Dynamic shared memory of a block, in bytes from its start: nodes, mask tile, then what the search needs.
+// Arrays of a block whose size does not depend on the call.
+struct Fixed {
+    double trunk[kWarp];
+    float cost[kWarp];
+    int32_t excess[kWarp];
+    int32_t warp_total[2 * kWarp];
+    int32_t words[kMaxDepth + 4];
+};
+
+// Dynamic shared memory of a block, in bytes from its start: Fixed, nodes, mask tile, then what the search needs.
 // A large tile lies over the search's memory, which is free by then.
 struct Layout {
     SearchLayout search;
@@ -59,7 +68,8 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     l.kept = min(max(budget, 1), args.K);
     const int capacity = min(max(rows_shared ? 4 * budget : 5 * budget / 2, 256), kItems * l.threads);
     const int row_bytes = args.W * static_cast<int>(sizeof(uint32_t));
-    l.tile = aligned(Nodes::bytes(args.N));
+    l.search.nodes = aligned(sizeof(Fixed));
+    l.tile = l.search.nodes + aligned(Nodes::bytes(args.N));
     l.own_tile = args.W > kFewWords && l.share * row_bytes <= kOwnTileBytes;
     l.search.capacity = capacity;
     l.search.found = l.tile + (l.own_tile ? aligned(l.share * row_bytes) : 0);
@@ -81,22 +91,24 @@ template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
     tree_build_kernel(const ddtree_tree_build_args args, const Layout layout) {
     DYN_SMEM(unsigned char, memory);
-    SHARED(int32_t, warp_total, 2 * kWarp);
-    SHARED(int32_t, words, kMaxDepth + 3);
-    SHARED(float, costs, kWarp + 1);
+    Fixed& fixed = *reinterpret_cast<Fixed*>(memory);
+    int32_t* words = fixed.words;
     const int request = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
     const int share = blockIdx.x - request * layout.shares;
-    const Nodes nodes(memory, args.N);
+    const Nodes nodes(memory + layout.search.nodes, args.N);
     const OrderMemory order(memory + layout.search.order, layout.search.capacity);
     using Count = typename std::conditional<kSmall, CountPairs, CountAll>::type;
     const Count counting = {{memory + layout.count, args.L}};
     uint32_t* tile = reinterpret_cast<uint32_t*>(memory + layout.tile);
-    const ChainMemory chains = {reinterpret_cast<Small*>(order.where), words};
+    const ChainMemory chains = {fixed.trunk, order.placed, words};
+    const BoundMemory bound = {fixed.trunk, fixed.cost, fixed.excess};
     nodes.clear(args.N);
+    bound.clear();
     order.clear();
+    Candidates(memory + layout.search.found, layout.search.capacity, false).clear(0, kPaddedCandidates);
     counting.memory.clear(args.L);
     chains.clear();
-    int32_t* ties = words + 2;  // beside the counts of the chains
+    int32_t* ties = words + ChainMemory::kCounts;
     if (threadIdx.x == 0) {
         *ties = 0;
     }
@@ -104,6 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         clear_words(tile, layout.tile_rows * args.W);
     }
     const int rank = rank_of_bound(args.budget);
+    const Quad mine(threadIdx.x, args.K);
     grid_dependency_wait();  // shared memory was prepared before it
     grid_dependency_release();
 
@@ -112,26 +125,29 @@ __global__ void __launch_bounds__(kThreads, 1)
     double* heads = reinterpret_cast<double*>(memory + layout.heads);
     const int32_t root = args.root_token[request];
     const int32_t prefix = args.prefix_len[request];
-    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept);
+    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
     const Rows rows = {kRowsShared ? copy : source, heads, args.L, layout.kept,
                        kRowsShared ? layout.kept : args.K};
 
     int live = active;
-    if (active && !bad && args.budget > 0) {
-        const Threshold threshold = find_threshold(counting, rows, args.budget, rank, layout.search.capacity, costs,
-                                                   [&] { fill_heads(rows, heads, ties); });
+    if (__builtin_expect(active && !bad && args.budget > 0, 1)) {
+        begin_bound(bound, rows, rank);
+        fill_heads(rows, heads, ties);
+        __syncthreads();
+        const Threshold threshold =
+            find_threshold(counting, rows, args.budget, rank, layout.search.capacity, bound);
         // Chains are quicker where they are long. Where log-probs tie in their rows so do candidates, and tuples
         // are compared more quickly in order.
-        const bool long_chains = args.L > kFewLevels && 2.0 * costs[args.L - 1] <= -threshold.least;
+        const bool long_chains = args.L > kFewLevels && 2.0 * bound.cost[args.L - 1] <= -threshold.least;
         const bool in_order = !long_chains || *ties > args.L;
         const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
         if (!in_order) {
             count = grow_chains(chains, found, rows, threshold.least, layout.search.capacity);
         } else if (!kSmall || threadIdx.x < kWarp) {
-            const Team<kSmall> team = {warp_total};
+            const Team<kSmall> team = {fixed.warp_total};
             count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);
         }
         if (kSmall && in_order) {
@@ -141,11 +157,11 @@ __global__ void __launch_bounds__(kThreads, 1)
             __syncthreads();
             count = words[0];
         }
-        if (count != kOverflow) {
-            number_nodes(order, {warp_total}, found, nodes, count, args.budget, threshold.lowest);
+        if (__builtin_expect(count != kOverflow, 1)) {
+            number_nodes(order, {fixed.warp_total}, found, nodes, count, args.budget, threshold.lowest);
             live = 1 + min(count, args.budget);
         } else {
-            live = build_hard(layout.search, rows, args.N, threshold, warp_total, words);
+            live = build_hard(layout.search, rows, args.N, threshold, fixed.warp_total, words);
         }
     }
 

@@ -10,6 +10,7 @@
 namespace ddtree {
 
 constexpr int kOverflow = -1;
+constexpr int kFewHeads = 4;  // are looked at first
 
 // Parent, rank and depth in one word. The parent is a candidate or a node; none is 0xffff.
 __device__ __forceinline__ uint32_t pack(int parent, int rank, int depth) {
@@ -39,6 +40,14 @@ struct Candidates {
           place(reinterpret_cast<uint32_t*>(score + capacity)),
           younger(reinterpret_cast<Small*>(place + capacity)),
           in_order(in_order_of_tuples) {}
+
+    // Writes kNoScore from candidate `begin` to `end`.
+    __device__ void clear(int begin, int end) const {
+#pragma unroll 1
+        for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += blockDim.x) {
+            score[i] = kNoScore;
+        }
+    }
 
     // The sibling of one rank more among `count` candidates, kNone if it is not there.
     __device__ int younger_of(int item, int count) const {
@@ -77,22 +86,78 @@ struct Brood {
     int more = 0;             // children beyond
     int place = 0;            // children of the warp's parents before this one
     int all = 0;              // children of the warp's parents
+    bool many = false;        // the warp has looked at all heads, not at kFewHeads
+    double child[kFewHeads];  // scores of these, children or not
 };
 
-// Counts the children of ranks kFirst to kEnd - 1. Returns the lanes for which the last of them is one. For a warp.
+// 1 if `score` is less than `least`, which is finite: no score is -0. Quicker than a comparison in double.
+__device__ __forceinline__ int falls_short(double score, double least) {
+    return static_cast<int>(static_cast<uint64_t>(__double_as_longlong(score - least)) >> 63);
+}
+
+// Counts those of the heads of ranks kFirst to kEnd - 1 that are children, and writes all their scores.
 template <int kFirst, int kEnd>
-__device__ __forceinline__ unsigned count_heads(const double* heads, double least, Brood& brood) {
-    const int lane = threadIdx.x % kWarp;
-    unsigned reaching = 0;
+__device__ __forceinline__ void look_at_heads(const double* heads, double least, Brood& brood, double* child) {
+    brood.heads += kEnd - kFirst;
 #pragma unroll
     for (int rank = kFirst; rank < kEnd; ++rank) {
-        const bool reaches = brood.score + heads[rank] >= least;
-        reaching = __ballot_sync(kFullWarp, reaches);
-        brood.heads += reaches;
-        brood.place += __popc(reaching & low_bits(lane));
-        brood.all += __popc(reaching);
+        child[rank] = brood.score + heads[rank];
+        brood.heads -= falls_short(child[rank], least);
     }
-    return reaching;
+}
+
+// Gives up to kMost children of each parent their places. For a warp.
+template <int kMost>
+__device__ __forceinline__ void place_heads(Brood& brood) {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll
+    for (int digit = 1; digit <= kMost; digit *= 2) {
+        const unsigned lanes = __ballot_sync(kFullWarp, (brood.heads & digit) != 0);
+        brood.place += digit * __popc(lanes & low_bits(lane));
+        brood.all += digit * __popc(lanes);
+    }
+}
+
+// Counts and places the children among the heads from rank kBegin on. Returns the lanes for which all heads are
+// children: there may be more beyond. For a warp.
+template <int kBegin>
+__device__ __forceinline__ unsigned count_heads(const double* heads, double least, Brood& brood) {
+    look_at_heads<kBegin, kFewHeads>(heads, least, brood, brood.child);
+    unsigned all = __ballot_sync(kFullWarp, brood.heads == kFewHeads - kBegin);
+    brood.many = all != 0;
+    if (__builtin_expect(brood.many, 0)) {
+        double child[kHeads];
+        look_at_heads<kFewHeads, kHeads>(heads, least, brood, child);
+        all = __ballot_sync(kFullWarp, brood.heads == kHeads - kBegin);
+        place_heads<kHeads>(brood);
+    } else {
+        place_heads<kFewHeads - 1>(brood);
+    }
+    return all;
+}
+
+// Calls put(rank, score) for them.
+template <int kBegin, class Put>
+__device__ __forceinline__ void put_heads(const double* heads, const Brood& brood, const Put& put) {
+#pragma unroll
+    for (int rank = kBegin; rank < kFewHeads; ++rank) {
+        if (rank - kBegin < brood.heads) {
+            put(rank, brood.child[rank]);
+        }
+    }
+    if (__builtin_expect(brood.many, 0)) {
+        double child[kHeads];
+#pragma unroll
+        for (int rank = kFewHeads; rank < kHeads; ++rank) {
+            child[rank] = brood.score + heads[rank];
+        }
+#pragma unroll
+        for (int rank = kFewHeads; rank < kHeads; ++rank) {
+            if (rank - kBegin < brood.heads) {
+                put(rank, child[rank]);
+            }
+        }
+    }
 }
 
 // Counts the children beyond the heads of the parents in `lanes`: a warp does one after the other.

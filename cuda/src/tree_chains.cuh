@@ -10,12 +10,15 @@
 
 namespace ddtree {
 
-constexpr int kLongest = 16;  // threads per chain
+constexpr int kLongest = 16;  // threads per chain, but for the first one
 
 // Shared memory of the search.
 struct ChainMemory {
-    Small* start;     // [capacity + 1]: candidates that chains begin with, kNone for the root
-    int32_t* counts;  // [2]: candidates and chains so far
+    static constexpr int kCounts = 6;
+
+    const double* trunk;  // [L]: scores of rank 0 all the way down
+    Small* start;         // [capacity + 1]: candidates that chains begin with, kNone for the root
+    int32_t* counts;      // [3, 2]: candidates and chains of this round, of the next one, of the one before
 
     __device__ void begin(int chain, int candidate, int capacity) const {
         if (chain <= capacity) {
@@ -28,7 +31,7 @@ struct ChainMemory {
         if (threadIdx.x == 0) {
             start[0] = kNone;
             counts[0] = 0;
-            counts[1] = 1;
+            counts[1] = 0;
         }
     }
 };
@@ -71,26 +74,32 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
     }
 }
 
-// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. Returns how many candidates
-// there are by now.
+// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. There were `count` candidates
+// before the round, which adds to `counts`. Returns how many there are by now.
 __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candidates& found, const Rows& rows,
-                                         double least, int chunk, int chain, int end, int capacity) {
+                                         double least, int chunk, int chain, int end, int count, int32_t* counts,
+                                         int capacity) {
     const int lane = threadIdx.x % kWarp;
     const int seat = lane & (chunk - 1);
     const unsigned before = low_bits(lane);
     const int from = chain < end ? memory.start[chain] : kNone;
     const int begin = from == kNone ? 0 : depth_of(found.place[from]);
-    double score = from == kNone ? 0.0 : found.score[from];
-    const double* down = rows.heads_of(begin + 1);
     const int steps = min(seat, rows.depths - begin);
+    double score = 0.0;
+    if (end == 1) {  // the first round, of the chain below the root
+        score = steps > 0 ? memory.trunk[steps - 1] : 0.0;
+    } else {
+        score = from == kNone ? 0.0 : found.score[from];
+        const double* down = rows.heads_of(begin + 1);
 #pragma unroll
-    for (int i = 0; i < kLongest - 1; ++i) {
-        if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
-            if (i + 1 == chunk) {
-                break;
+        for (int i = 0; i < kLongest - 1; ++i) {
+            if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
+                if (i + 1 == chunk) {
+                    break;
+                }
             }
+            score += i < steps ? down[i * kHeadStride] : 0.0;
         }
-        score += i < steps ? down[i * kHeadStride] : 0.0;
     }
     const int depth = begin + seat;
     const bool exists = chain < end && steps == seat && score >= least;
@@ -102,21 +111,18 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     const double* heads = rows.heads_of(min(depth + 1, rows.depths));
     Brood brood;
     brood.score = goes_on && !last ? score : kNoScore;
-    unsigned large = count_heads<1, 3>(heads, least, brood);
-    if (large != 0) {
-        large = count_heads<3, kHeads>(heads, least, brood);
-    }
-    if (large != 0) {
+    const unsigned large = count_heads<1>(heads, least, brood);
+    if (__builtin_expect(large != 0, 0)) {
         count_more(rows, least, large, depth + 1, brood);
     }
 
     const int nodes = __popc(fresh);
     int base = 0;
     if (lane < 2) {
-        base = atomicAdd(&memory.counts[lane], brood.all + __popc(lane == 0 ? fresh : handed));
+        base = atomicAdd(&counts[lane], brood.all + __popc(lane == 0 ? fresh : handed));
     }
-    const int node_base = __shfl_sync(kFullWarp, base, 0);
-    const int chain_base = __shfl_sync(kFullWarp, base, 1);
+    const int node_base = count + __shfl_sync(kFullWarp, base, 0);
+    const int chain_base = end + __shfl_sync(kFullWarp, base, 1);
     const int upto = node_base + __popc(fresh & before);  // where the next of rank 0 goes
     const Branches branches = {seat == 0 ? from : upto, depth + 1, node_base + nodes + brood.place,
                                chain_base + brood.place, brood.heads + brood.more};
@@ -130,11 +136,10 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     if (!last && fresh >> (lane + 1) & 1 && heir < capacity) {
         found.younger[heir] = static_cast<Small>(branches.count > 0 ? branches.place : kNone);
     }
-#pragma unroll 1
-    for (int rank = 1; rank <= brood.heads; ++rank) {
-        branches.put(memory, found, rank, score + heads[rank], capacity);
-    }
-    if (large != 0) {
+    put_heads<1>(heads, brood, [&](int rank, double its_score) {
+        branches.put(memory, found, rank, its_score, capacity);
+    });
+    if (__builtin_expect(large != 0, 0)) {
         put_many(memory, found, rows, large, branches, score, capacity);
     }
     return node_base + nodes + brood.all;
@@ -153,19 +158,26 @@ __device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Cand
                                            double least, int capacity) {
     const int self = static_cast<int>(threadIdx.x);
     int count = 0;
+    int turn = 0;
 #pragma unroll 1
     for (int begin = 0, end = 1; begin < end && count <= capacity;) {
-        const int shift = chunk_for(end - begin);
+        int32_t* counts = memory.counts + turn;
+        turn = turn + 2 < ChainMemory::kCounts ? turn + 2 : 0;
+        if (self < 2) {
+            memory.counts[turn + self] = 0;
+        }
+        const int shift = end == 1 ? 5 : chunk_for(end - begin);  // the first one takes a warp
         const int warp = self / kWarp * kWarp >> shift;
+        int reached = count;
 #pragma unroll 1
-        for (int first = begin; first + warp < end && count <= capacity; first += blockDim.x >> shift) {
-            count = grow_warp(memory, found, rows, least, 1 << shift, first + (self >> shift), end, capacity);
+        for (int first = begin; first + warp < end && reached <= capacity; first += blockDim.x >> shift) {
+            reached = grow_warp(memory, found, rows, least, 1 << shift, first + (self >> shift), end, count, counts,
+                                capacity);
         }
         __syncthreads();
         begin = end;
-        end = memory.counts[1];
-        count = memory.counts[0];
-        __syncthreads();
+        count += counts[0];
+        end += counts[1];
     }
     return count <= capacity ? count : kOverflow;
 }

@@ -12,6 +12,7 @@ constexpr int kMostRaises = 6;  // of the threshold, before the best-first searc
 // Where the shared memory of a block has what, in bytes from its start.
 struct SearchLayout {
     int capacity;  // candidates
+    int nodes;
     int found;
     int order;
 };
@@ -22,12 +23,13 @@ struct SearchLayout {
 __device__ double score_reached(const OrderMemory& memory, const Team<false>& team, const Candidates& found,
                                 int count, int wanted, double lowest) {
     double best = found.score[0];
-    double score = lowest;
+    double score = kNoScore;
     for (int look = 0; look < 2; ++look) {
         sort_into_bins(memory, team, found, count, best, lowest);
         for (int item = threadIdx.x; item < count; item += blockDim.x) {
             const int bin = memory.bin_of(item);
-            if (memory.bin[bin] < wanted && wanted <= memory.bin[bin + 1]) {
+            // At the second look all that the first one has ruled out share the last bin.
+            if (memory.bin[bin] < wanted && wanted <= memory.bin[bin + 1] && found.score[item] >= score) {
                 atomicMax(memory.worst, __double_as_longlong(fabs(found.score[item])));  // costs are >= 0
                 atomicMax(memory.chosen, bin);
             }
@@ -82,7 +84,7 @@ __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size,
                                        int32_t* warp_total, int32_t* words) {
     DYN_SMEM(unsigned char, memory);
     const int budget = size - 1;
-    const Nodes nodes(memory, size);
+    const Nodes nodes(memory + layout.nodes, size);
     const Candidates found(memory + layout.found, layout.capacity, true);
     const OrderMemory order(memory + layout.order, layout.capacity);
     const Team<false> team = {warp_total};
@@ -98,6 +100,8 @@ __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size,
     if (count == kOverflow) {
         return search_best_first(memory + layout.found, rows, nodes, size, budget, words);
     }
+    found.clear(count, kPaddedCandidates);
+    __syncthreads();
     number_nodes(order, team, found, nodes, count, budget, threshold.lowest);
     if (ties && count < budget) {
         add_ties(order, team, found, rows, nodes, count, budget, threshold.least, words + 1, words);

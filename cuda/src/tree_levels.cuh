@@ -107,14 +107,8 @@ __device__ __forceinline__ int grow_levels(const Team<kOneWarp>& team, const Can
             unsigned large = 0;  // parents that have children only among their heads
             if (first + warp_seat < level_end) {
                 brood.score = mine < level_end ? found.score[mine] : kNoScore;
-                large = count_heads<0, 2>(heads, least, brood);
-                if (large != 0) {
-                    large = count_heads<2, 4>(heads, least, brood);
-                }
-                if (large != 0) {
-                    large = count_heads<4, kHeads>(heads, least, brood);
-                }
-                if (large != 0) {
+                large = count_heads<0>(heads, least, brood);
+                if (__builtin_expect(large != 0, 0)) {
                     count_more(rows, least, large, depth, brood);
                 }
             }
@@ -122,11 +116,12 @@ __device__ __forceinline__ int grow_levels(const Team<kOneWarp>& team, const Can
             brood.place += end + team.before(brood.all, turn, all);
             turn = 1 - turn;
             end += all;
-#pragma unroll 1
-            for (int rank = 0; rank < min(brood.heads, capacity - brood.place); ++rank) {
-                found.put(brood.place + rank, brood.score + heads[rank], mine, rank, depth);
-            }
-            if (large != 0) {
+            put_heads<0>(heads, brood, [&](int rank, double score) {
+                if (brood.place + rank < capacity) {
+                    found.put(brood.place + rank, score, mine, rank, depth);
+                }
+            });
+            if (__builtin_expect(large != 0, 0)) {
                 put_more(found, row, large, brood, mine, depth, capacity);
             }
             if (end > capacity) {

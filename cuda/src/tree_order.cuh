@@ -11,8 +11,8 @@ namespace ddtree {
 
 constexpr int kItems = 4;     // candidates per thread, at most
 constexpr int kBinsEach = 4;  // bins per thread
-constexpr int kHeld = 6;      // scores per lane
-constexpr int kFewCandidates = kHeld * kWarp;  // up to here comparing all pairs is faster
+constexpr int kFewCandidates = 6 * kWarp;     // up to here comparing all pairs is faster
+constexpr int kPaddedCandidates = 8 * kWarp;  // their scores, and kNoScore
 constexpr int kMostBins = kBinsEach * 1024;
 
 // The finished tree, by node number.
@@ -45,19 +45,21 @@ struct OrderMemory {
     int32_t* bin;      // [bins() + 1]: counts, then starts
     long long* worst;  // cost in one bin, as bits
     int32_t* chosen;   // that bin
+    int32_t* total;    // [kWarp]: sums of numbers
     uint32_t* where;   // [capacity]: bin of each candidate, and above it the place within
     int32_t* number;   // the same memory, later: node numbers, more than the budget for those left over
-    Small* placed;     // [capacity]: candidates by bin
+    Small* placed;     // [capacity + 1]: candidates by bin
 
     __host__ __device__ static int bytes(int capacity, int threads) {
-        return static_cast<int>(2 * sizeof(long long) + (kBinsEach * threads + 4) * sizeof(int32_t) +
-                                capacity * (sizeof(uint32_t) + sizeof(Small)));
+        return static_cast<int>(2 * sizeof(long long) + (kBinsEach * threads + 4 + kWarp) * sizeof(int32_t) +
+                                capacity * (sizeof(uint32_t) + sizeof(Small)) + sizeof(Small));
     }
     __device__ OrderMemory(unsigned char* memory, int capacity)
         : bin(reinterpret_cast<int32_t*>(memory)),
           worst(reinterpret_cast<long long*>(bin + bins() + 4)),
           chosen(reinterpret_cast<int32_t*>(worst + 1)),
-          where(reinterpret_cast<uint32_t*>(worst + 2)),
+          total(reinterpret_cast<int32_t*>(worst + 2)),
+          where(reinterpret_cast<uint32_t*>(total + kWarp)),
           number(reinterpret_cast<int32_t*>(where)),
           placed(reinterpret_cast<Small*>(where + capacity)) {}
 
@@ -65,9 +67,15 @@ struct OrderMemory {
     __device__ int bin_of(int item) const { return where[item] % kMostBins; }
     __device__ int place_of(int item) const { return bin[bin_of(item)] + where[item] / kMostBins; }
 
-    // Before a barrier that precedes sort_into_bins.
+    // Before a barrier that precedes the numbering.
     __device__ void clear() const {
         reinterpret_cast<int4*>(bin)[threadIdx.x] = make_int4(0, 0, 0, 0);
+        if (threadIdx.x < kFewCandidates / 4) {
+            reinterpret_cast<int4*>(number)[threadIdx.x] = make_int4(0, 0, 0, 0);
+        }
+        if (threadIdx.x < kWarp) {
+            total[threadIdx.x] = 0;
+        }
         if (threadIdx.x == 0) {
             *worst = 0;
             *chosen = 0;
@@ -119,9 +127,11 @@ __device__ __forceinline__ void sort_into_bins(const OrderMemory& memory, const 
 __device__ __forceinline__ bool tuple_before(const Candidates& found, int a, int b) {
     const int depth_a = depth_of(found.place[a]);
     const int depth_b = depth_of(found.place[b]);
+#pragma unroll 1
     for (int depth = depth_a; depth > depth_b; --depth) {
         a = parent_of(found.place[a]);
     }
+#pragma unroll 1
     for (int depth = depth_b; depth > depth_a; --depth) {
         b = parent_of(found.place[b]);
     }
@@ -145,33 +155,34 @@ __device__ __forceinline__ bool comes_before(const Candidates& found, int a, int
 }
 
 // Numbers of few candidates: how many score as much, itself included. Right unless some tie, which the answer
-// says to all. A warp holds all scores and takes one candidate after the other.
+// says to all. A lane has a candidate, a warp compares 32 with a part of all. Behind the last are kNoScore, up
+// to kPaddedCandidates.
 __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const Candidates& found, int count) {
-    constexpr int kEqual = 1 << 16;  // counts equal scores above the bits that count
     const int lane = threadIdx.x % kWarp;
-    double held[kHeld];
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-        held[i] = i * kWarp + lane < count ? found.score[i * kWarp + lane] : kNoScore;
-    }
-    bool tied = false;
-#pragma unroll 2
-    for (int item = threadIdx.x / kWarp; item < count; item += blockDim.x / kWarp) {
+    const int warp = threadIdx.x / kWarp;
+    const int groups_log = (count > kWarp) + (count > 2 * kWarp) + (count > 4 * kWarp);
+    const int parts = static_cast<int>(blockDim.x) / kWarp >> groups_log;
+    const int part = warp >> groups_log;
+    // Turned by the part, so that a group without candidates does not leave one scheduler idle.
+    const int group = (warp + part) & ((1 << groups_log) - 1);
+    if (group * kWarp < count) {
+        const int item = group * kWarp + lane;
         const double score = found.score[item];
         int counted = 0;
+#pragma unroll 1
+        for (int first = part; first < count; first += kAtOnce * parts) {
+            counted += kAtOnce;
 #pragma unroll
-        for (int i = 0; i < kHeld; ++i) {
-            if (i * kWarp < count) {
-                counted += (held[i] >= score ? 1 : 0) + (held[i] == score ? kEqual : 0);
+            for (int i = 0; i < kAtOnce; ++i) {
+                counted -= falls_short(found.score[first + i * parts], score);
             }
         }
-        counted = __reduce_add_sync(kFullWarp, counted);
-        tied |= counted >= 2 * kEqual;
-        if (lane == 0) {
-            memory.number[item] = counted % kEqual;
-        }
+        counted = item < count ? counted : 0;
+        atomicAdd(&memory.number[item], counted);
+        atomicAdd(&memory.total[lane], counted);
     }
-    return __syncthreads_or(tied);
+    __syncthreads();
+    return __reduce_add_sync(kFullWarp, memory.total[lane]) > count * (count + 1) / 2;
 }
 
 // The same where some tie: tuples decide.
@@ -225,12 +236,12 @@ __device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Cand
 #pragma unroll 1
     for (int item = threadIdx.x; item < count; item += blockDim.x) {
         const int number = memory.number[item];
+        const uint32_t place = found.place[item];
+        const int parent = parent_of(place);
+        const int younger = found.younger_of(item, count);
+        const int parent_number = parent == kNone ? 0 : memory.number[parent];
+        const int next = younger == kNone ? budget + 1 : memory.number[younger];
         if (number <= budget) {
-            const uint32_t place = found.place[item];
-            const int parent = parent_of(place);
-            const int parent_number = parent == kNone ? 0 : memory.number[parent];
-            const int younger = found.younger_of(item, count);
-            const int next = younger == kNone ? budget + 1 : memory.number[younger];
             nodes.place[number] = pack(parent_number, rank_of(place), depth_of(place));
             nodes.sibling[number] = static_cast<Small>(next <= budget ? next : kNone);
             if (rank_of(place) == 0) {
@@ -246,9 +257,9 @@ __device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Cand
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
-    if (count > kFewCandidates) {
+    if (__builtin_expect(count > kFewCandidates, 0)) {
         number_by_bins(memory, team, found, count, budget, lowest);
-    } else if (number_by_pairs(memory, found, count)) {
+    } else if (__builtin_expect(number_by_pairs(memory, found, count), 0)) {
         number_ties(memory, found, count);
     }
     make_nodes(memory, found, nodes, count, budget);

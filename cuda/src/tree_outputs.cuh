@@ -40,25 +40,46 @@ __device__ __forceinline__ void copy_words(uint32_t* to, const uint32_t* tile, i
     }
 }
 
-// Writes mask words of the slots, by a thread per word that goes up all ancestors.
-__device__ __forceinline__ void write_words(uint32_t* mask, const Nodes& nodes, int words, Slots slots, int live) {
-#pragma unroll 1
-    for (int i = slots.first * words + static_cast<int>(threadIdx.x); i < slots.end * words; i += blockDim.x) {
-        const int row = i / words;
-        const int from = 32 * (i - row * words);
+// Mask rows of few words, by a thread per word. Each takes the first kStep nodes of the way up for its row, then
+// those that others have taken for theirs.
+struct FewMasks {
+    static constexpr int kStep = 4;
+    static constexpr int kRows = kFewWords * 32;  // a block has a thread for each of their words
+
+    uint32_t* taken;  // [kFewWords, kRows]
+    Small* next;      // [kRows]: the node after them, kNone if there is none
+
+    __device__ explicit FewMasks(uint32_t* memory)
+        : taken(memory), next(reinterpret_cast<Small*>(memory + kFewWords * kRows)) {}
+
+    // For the whole block.
+    __device__ void write(uint32_t* mask, const Nodes& nodes, int words, int slots, int live) const {
+        const int row = threadIdx.x % kRows;
+        const int word = threadIdx.x / kRows;
         uint32_t bits = 0;
-        if (row < live) {
-            int seen = row;
-            // Counting the steps keeps the loop from waiting for the parent that it loads.
-#pragma unroll 1
-            for (int steps = depth_of(nodes.place[row]); steps >= 0; --steps) {
-                bits |= seen / 32 == from / 32 ? 1u << seen % 32 : 0u;
+        int seen = row < live ? row : kNone;
+#pragma unroll
+        for (int step = 0; step < kStep; ++step) {
+            if (seen != kNone) {
+                bits |= seen / 32 == word ? 1u << seen % 32 : 0u;
                 seen = parent_of(nodes.place[seen]);
             }
         }
-        mask[i] = bits;
+        taken[threadIdx.x] = bits;
+        if (word == 0) {
+            next[row] = static_cast<Small>(seen);
+        }
+        __syncthreads();
+#pragma unroll 1
+        while (seen != kNone) {
+            bits |= taken[word * kRows + seen];
+            seen = next[seen];
+        }
+        if (word < words && row < slots) {
+            mask[row * words + word] = bits;
+        }
     }
-}
+};
 
 // Sets the mask rows of the nodes from `first` on, by a thread per row, in a tile that holds zeros. Ancestors come
 // in falling order, so each word is finished before the next one is begun.
@@ -81,29 +102,37 @@ __device__ __forceinline__ void set_rows(uint32_t* tile, const Nodes& nodes, int
     }
 }
 
-// Writes all arrays of the slots but the mask. The last threads begin, as the first ones make the mask.
-__device__ __forceinline__ void write_nodes(const ddtree_tree_build_args& args, const Nodes& nodes, int request,
-                                            Slots slots, int live, int32_t root, int32_t prefix) {
-    const int threads = static_cast<int>(blockDim.x);
-    const int64_t first = static_cast<int64_t>(request) * args.N;
-    const int32_t* tokens = args.topk_token + static_cast<int64_t>(request) * args.L * args.K;
-#pragma unroll 1
-    for (int node = slots.first + threads - 1 - static_cast<int>(threadIdx.x); node < slots.end; node += threads) {
-        const bool is_live = node < live;
-        const uint32_t place = is_live ? nodes.place[node] : pack(kNone, 0, 0);
-        const int depth = depth_of(place);
-        int32_t token = is_live ? root : kNone;
+// What is written of a node but for the mask.
+struct Slot {
+    int node;
+    int depth;
+    int32_t token;
+    int parent;
+
+    __device__ Slot(const ddtree_tree_build_args& args, const Nodes& nodes, int request, int its_node, int live,
+                    int32_t root)
+        : node(its_node) {
+        const uint32_t place = node < live ? nodes.place[node] : pack(kNone, 0, 0);
+        depth = depth_of(place);
+        parent = parent_of(place);
+        token = node < live ? root : kNone;
         if (depth > 0) {
-            token = tokens[(depth - 1) * args.K + rank_of(place)];
+            token = args.topk_token[(static_cast<int64_t>(request) * args.L + depth - 1) * args.K + rank_of(place)];
         }
-        args.node_parent[first + node] = parent_of(place);
-        args.node_depth[first + node] = is_live ? depth : kNone;
-        args.position[first + node] = is_live ? prefix + depth : kNone;
-        args.next_token[first + node] = is_live ? nodes.child[node] : kNone;
-        args.next_sibling[first + node] = is_live ? nodes.sibling[node] : kNone;
-        args.node_token[first + node] = token;
     }
-}
+
+    __device__ void write(const ddtree_tree_build_args& args, const Nodes& nodes, int request, int live,
+                          int32_t prefix) const {
+        const bool is_live = node < live;
+        const int64_t at = static_cast<int64_t>(request) * args.N + node;
+        args.node_parent[at] = parent;
+        args.node_depth[at] = is_live ? depth : kNone;
+        args.position[at] = is_live ? prefix + depth : kNone;
+        args.next_token[at] = is_live ? nodes.child[node] : kNone;
+        args.next_sibling[at] = is_live ? nodes.sibling[node] : kNone;
+        args.node_token[at] = token;
+    }
+};
 
 // Writes nodes and mask of some slots. `nodes` is seen by all at entry; `tile` has room for `tile_rows` mask
 // rows, rounded up to 16 bytes, and holds zeros if `tile_is_clear`. It is used past kFewWords only.
@@ -111,9 +140,15 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
                                            Slots slots, int live, int32_t root, int32_t prefix, uint32_t* tile,
                                            int tile_rows, bool tile_is_clear) {
     uint32_t* mask = args.tree_mask + static_cast<int64_t>(request) * args.N * args.W;
-    if (args.W <= kFewWords) {
-        write_words(mask, nodes, args.W, slots, live);
-        write_nodes(args, nodes, request, slots, live, root, prefix);
+    // The last threads take the first nodes, as the first threads make the mask.
+    const int first = static_cast<int>(blockDim.x) - 1 - static_cast<int>(threadIdx.x);
+    if (__builtin_expect(args.W <= kFewWords, 1)) {
+        // The token is on its way while the mask is made.
+        const Slot mine(args, nodes, request, first, live, root);
+        FewMasks(tile).write(mask, nodes, args.W, args.N, live);
+        if (first < args.N) {
+            mine.write(args, nodes, request, live, prefix);
+        }
         return;
     }
 #pragma unroll 1
@@ -125,7 +160,10 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
         }
         set_rows(tile, nodes, args.W, begin, min(end, live));
         if (begin == slots.first) {
-            write_nodes(args, nodes, request, slots, live, root, prefix);
+#pragma unroll 1
+            for (int node = slots.first + first; node < slots.end; node += blockDim.x) {
+                Slot(args, nodes, request, node, live, root).write(args, nodes, request, live, prefix);
+            }
         }
         __syncthreads();
         copy_words(mask + static_cast<int64_t>(begin) * args.W, tile, (end - begin) * args.W);

@@ -14,15 +14,17 @@ constexpr int kPairWords = kPairBins / 4;  // counts of a bin are bytes
 
 // Shared memory of the counting.
 struct PairMemory {
-    int32_t* totals;   // [kPairBins]: candidates
-    uint32_t* ranks;   // [L, kPairWords]: ranks of this depth but 0
-    uint32_t* before;  // [L, 2 * kPairWords]: ranks of all depths before, last bin first, then zeros
+    int32_t* totals;   // [kPairBins]: candidates up to this bin
+    uint32_t* ranks;   // [L, kPairWords]: ranks of this depth but 0 in this bin
+    uint32_t* upto;    // [L, kPairWords]: the same up to this bin
+    uint32_t* before;  // [L, 2 * kPairWords]: ranks of all depths before up to this bin, last bin first, then zeros
 
-    __host__ __device__ static int words(int depths) { return kPairBins + depths * 3 * kPairWords; }
+    __host__ __device__ static int words(int depths) { return kPairBins + depths * 4 * kPairWords; }
     __device__ PairMemory(unsigned char* memory, int depths)
         : totals(reinterpret_cast<int32_t*>(memory)),
           ranks(reinterpret_cast<uint32_t*>(totals + kPairBins)),
-          before(ranks + depths * kPairWords) {}
+          upto(ranks + depths * kPairWords),
+          before(upto + depths * kPairWords) {}
 
     // Before the barrier that precedes count_ranks.
     __device__ void clear(int depths) const {
@@ -44,33 +46,41 @@ __device__ __forceinline__ unsigned dot_bytes(uint32_t a, uint32_t b, unsigned s
 #endif
 }
 
+// Rounded up; kPairBins for what is beyond the bins, and for NaN.
+__device__ __forceinline__ int pair_bin(float bins) {
+    return static_cast<int>(ceilf(fminf(bins, static_cast<float>(kPairBins))));
+}
+
 // Writes how many ranks of each depth cost so much more than rank 0. At most 255 ranks per row; a warp takes
-// whole rows. `ranks` is clear.
+// whole rows. A lane bins one rank of 32 and counts those of one bin, which it reads from the digits of all.
 __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows& rows, float per_unit) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
     for (int depth = threadIdx.x / kWarp; depth < rows.depths; depth += blockDim.x / kWarp) {
         const float* row = rows.row(depth + 1);
-        uint8_t* counts = reinterpret_cast<uint8_t*>(memory.ranks + depth * kPairWords);
         const float best = row[0];
+        unsigned inside = kFullWarp;
+        int here = 0;
+        int upto = 0;
 #pragma unroll 1
-        for (int start = 1; start < rows.candidates; start += kWarp) {
+        for (int start = 1; start < rows.candidates && inside == kFullWarp; start += kWarp) {
             const int rank = start + lane;
-            const float bins = rank < rows.candidates ? ceilf((best - row[rank]) * per_unit) : kPairBins;
-            const int bin = bins < kPairBins ? static_cast<int>(bins) : kPairBins;  // that for NaN
-            // Bins do not fall, so the ranks of a bin are neighbours.
-            const int next = __shfl_down_sync(kFullWarp, bin, 1);
-            const bool ends = bin < kPairBins && (lane == kWarp - 1 || next != bin);
-            const unsigned ended = __ballot_sync(kFullWarp, ends);
-            if (ends) {
-                const unsigned before = ended & low_bits(lane);
-                counts[bin] += lane + 1 - (before != 0 ? kWarp - __clz(static_cast<int>(before)) : 0);
+            const int bin = rank < rows.candidates ? pair_bin((best - row[rank]) * per_unit) : kPairBins;
+            inside = __ballot_sync(kFullWarp, bin < kPairBins);
+            unsigned equal = inside;
+            unsigned less = 0;
+#pragma unroll
+            for (int digit = kPairBins / 2; digit > 0; digit /= 2) {
+                const unsigned ones = __ballot_sync(kFullWarp, (bin & digit) != 0);
+                const unsigned mine = (lane & digit) != 0 ? kFullWarp : 0;
+                less |= equal & ~ones & mine;
+                equal &= ~(ones ^ mine);
             }
-            if (ended >> (kWarp - 1) == 0) {
-                break;
-            }
-            __syncwarp();
+            here += __popc(equal);
+            upto += __popc(equal | less);
         }
+        reinterpret_cast<uint8_t*>(memory.ranks)[depth * kPairBins + lane] = static_cast<uint8_t>(here);
+        reinterpret_cast<uint8_t*>(memory.upto)[depth * kPairBins + lane] = static_cast<uint8_t>(upto);
     }
 }
 
@@ -79,16 +89,16 @@ __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows
 __device__ __forceinline__ void add_pairs(const PairMemory& memory, const Rows& rows, int first) {
     const int lane = threadIdx.x % kWarp;
     const int inside = __popc(__ballot_sync(kFullWarp, lane < rows.depths && first < kPairBins));
-    if (static_cast<int>(threadIdx.x) < inside) {
-        atomicAdd(&memory.totals[first], 1);
-    }
 #pragma unroll 1
     for (int depth = threadIdx.x / kWarp; depth < inside; depth += blockDim.x / kWarp) {
-        const uint8_t* counts = reinterpret_cast<const uint8_t*>(memory.ranks) + lane;
+        const uint8_t* upto = reinterpret_cast<const uint8_t*>(memory.upto) + lane;
         unsigned before = 0;
-#pragma unroll 8
-        for (int other = 0; other < depth; ++other) {
-            before += counts[other * kPairBins];
+#pragma unroll 1
+        for (int begin = 0; begin < depth; begin += kAtOnce) {
+#pragma unroll
+            for (int other = begin; other < begin + kAtOnce; ++other) {
+                before += other < depth ? upto[other * kPairBins] : 0;
+            }
         }
         uint32_t* reversed = memory.before + depth * 2 * kPairWords;
         reinterpret_cast<uint8_t*>(reversed)[kPairBins - 1 - lane] = static_cast<uint8_t>(min(before, 255u));
@@ -97,7 +107,7 @@ __device__ __forceinline__ void add_pairs(const PairMemory& memory, const Rows& 
         const uint32_t* ranks = memory.ranks + depth * kPairWords;
         const uint32_t* from = reversed + (kPairBins - 1 - lane) / 4;
         const int shift = (kPairBins - 1 - lane) % 4 * 8;
-        unsigned paths = counts[depth * kPairBins];
+        unsigned paths = upto[depth * kPairBins] + (depth == 0 ? 1 : 0);  // rank 0 all the way is one more
         uint32_t word = from[0];
 #pragma unroll
         for (int i = 0; i < kPairWords; ++i) {
@@ -108,11 +118,14 @@ __device__ __forceinline__ void add_pairs(const PairMemory& memory, const Rows& 
         }
         // They end here, or go on with ranks 0.
         unsigned sum = 0;
-#pragma unroll 8
-        for (int end = depth; end < inside; ++end) {
-            const int by = __shfl_sync(kFullWarp, first, end);
-            const unsigned moved = __shfl_up_sync(kFullWarp, paths, by);
-            sum += lane >= by ? moved : 0;
+#pragma unroll 1
+        for (int begin = depth; begin < inside; begin += kAtOnce) {
+#pragma unroll
+            for (int end = begin; end < begin + kAtOnce; ++end) {
+                const int by = __shfl_sync(kFullWarp, first, end);
+                const unsigned moved = __shfl_up_sync(kFullWarp, paths, by);
+                sum += end < inside && lane >= by ? moved : 0;
+            }
         }
         atomicAdd(&memory.totals[lane], static_cast<int>(sum));
     }
@@ -121,14 +134,7 @@ __device__ __forceinline__ void add_pairs(const PairMemory& memory, const Rows& 
 // The first bin up to which `budget` candidates lie, kPairBins if there are fewer. For whole warps, each of which
 // gets the result.
 __device__ __forceinline__ int first_bin(const PairMemory& memory, int budget) {
-    const int lane = threadIdx.x % kWarp;
-    int upto = memory.totals[lane];
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-        const int other = __shfl_up_sync(kFullWarp, upto, step);
-        upto += lane >= step ? other : 0;
-    }
-    const unsigned reached = __ballot_sync(kFullWarp, upto >= budget);
+    const unsigned reached = __ballot_sync(kFullWarp, memory.totals[threadIdx.x % kWarp] >= budget);
     return reached != 0 ? __ffs(static_cast<int>(reached)) - 1 : kPairBins;
 }
 

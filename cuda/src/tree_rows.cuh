@@ -13,6 +13,8 @@ using Small = int16_t;
 constexpr int kHeads = 8;  // ranks of a row that are kept in double as well
 constexpr int kHeadStride = kHeads + 1;  // odd, so that lanes may look at one depth each
 
+constexpr int kAtOnce = 8;  // steps of a loop that do not wait for each other
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kNoScore = -std::numeric_limits<double>::infinity();  // of what is no candidate
 constexpr double kAnyScore = -std::numeric_limits<double>::max();      // every candidate reaches it
@@ -39,7 +41,7 @@ struct Rows {
 // Is `value` a log-prob that may follow `before` in its row? NaN fails the first test; -inf may stand at
 // the end of a row only, which "not rising" says as well.
 __device__ __forceinline__ bool follows(float value, float before) {
-    return value <= 0.0f && value <= before;
+    return (value <= 0.0f) & (value <= before);
 }
 
 // Shared by the threads of a block: are the L x K entries at `source` numbers <= 0, and is no row rising? Each
@@ -62,15 +64,28 @@ __device__ __forceinline__ bool load_entries(const float* source, int depths, in
     return valid;
 }
 
-// The same, four entries at a time and kInFlight such loads at once, for aligned rows of a multiple of four.
+// Where four entries of rows of `width` stand, counted from 0.
+struct Quad {
+    int depth;
+    int rank;
+
+    __device__ Quad(int at, int width) {
+        // Exact: the fraction is off an integer by half a quad, far more than float32 rounds.
+        depth = static_cast<int>((static_cast<float>(at) + 0.5f) * (4.0f / static_cast<float>(width)));
+        rank = 4 * at - depth * width;
+    }
+};
+
+// The same, four entries at a time and kInFlight such loads at once, for aligned rows of a multiple of four. If a
+// thread has one of them only, that is `mine`.
 template <bool kKeep, int kInFlight>
-__device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept) {
+__device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept,
+                                           const Quad& mine) {
     const int threads = static_cast<int>(blockDim.x);
     const int self = static_cast<int>(threadIdx.x);
     const int lane = self % kWarp;
     const float4* quads = reinterpret_cast<const float4*>(source);
     const int count = depths * width / 4;
-    const float rows_per_quad = 4.0f / static_cast<float>(width);
     bool valid = true;
 #pragma unroll 1
     for (int start = 0; start < count; start += kInFlight * threads) {
@@ -85,22 +100,21 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
 #pragma unroll
         for (int i = 0; i < kInFlight; ++i) {
             const int at = start + self + i * threads;
-            // Exact: the fraction is off an integer by half a quad, far more than float32 rounds.
-            const int depth = static_cast<int>((static_cast<float>(at) + 0.5f) * rows_per_quad);
-            const int rank = 4 * at - depth * width;
+            const Quad place = kInFlight == 1 ? mine : Quad(at, width);
+            const int rank = place.rank;
             const float4 q = quad[i];
             const float above = __shfl_up_sync(kFullWarp, q.w, 1);
             const float last = rank == 0 ? 0.0f : lane == 0 ? before[i] : above;
-            valid = valid && follows(q.x, last) && follows(q.y, q.x) &&
-                    follows(q.z, q.y) && follows(q.w, q.z);
+            valid &= follows(q.x, last) & follows(q.y, q.x) & follows(q.z, q.y) & follows(q.w, q.z);
             if (kKeep && at < count && rank < kept) {
-                float* place = copy + depth * kept + rank;
-                if (kept % 4 == 0) {  // a quad is kept as a whole, or not at all
-                    *reinterpret_cast<float4*>(place) = q;
+                float* to = copy + place.depth * kept + rank;
+                if (__builtin_expect(kept % 4 == 0, 1)) {  // a quad is kept as a whole, or not at all
+                    *reinterpret_cast<float4*>(to) = q;
                 } else {
-                    place[0] = q.x;
+                    to[0] = q.x;
+#pragma unroll 1
                     for (int j = 1; j < min(4, kept - rank); ++j) {
-                        place[j] = j == 1 ? q.y : j == 2 ? q.z : q.w;
+                        to[j] = j == 1 ? q.y : j == 2 ? q.z : q.w;
                     }
                 }
             }
@@ -109,19 +123,21 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
     return valid;
 }
 
+// `mine` is the quad of number threadIdx.x.
 template <bool kKeep>
-__device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept) {
-    if (width % 4 != 0 || reinterpret_cast<uint64_t>(source) % sizeof(float4) != 0) {
-        return load_entries<kKeep>(source, depths, width, copy, kept);
+__device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept,
+                                          const Quad& mine) {
+    const bool quads = width % 4 == 0 && reinterpret_cast<uint64_t>(source) % sizeof(float4) == 0;
+    if (__builtin_expect(quads && depths * width <= 4 * static_cast<int>(blockDim.x), 1)) {
+        return load_quads<kKeep, 1>(source, depths, width, copy, kept, mine);
     }
-    return depths * width <= 4 * static_cast<int>(blockDim.x)
-               ? load_quads<kKeep, 1>(source, depths, width, copy, kept)
-               : load_quads<kKeep, 4>(source, depths, width, copy, kept);
+    return quads ? load_quads<kKeep, 4>(source, depths, width, copy, kept, mine)
+                 : load_entries<kKeep>(source, depths, width, copy, kept);
 }
 
-// Copies the heads, and adds up in `ties` how many are equal to the rank before. For all warps but the first.
+// Copies the heads, and adds up in `ties` how many are equal to the rank before.
 __device__ __forceinline__ void fill_heads(const Rows& rows, double* heads, int32_t* ties) {
-    for (int i = threadIdx.x - kWarp; i < rows.depths * kHeads; i += blockDim.x - kWarp) {
+    for (int i = threadIdx.x; i < rows.depths * kHeads; i += blockDim.x) {
         const int rank = i % kHeads;
         const float* row = rows.row(i / kHeads + 1);
         const float value = rank < rows.candidates ? row[rank] : -kInfinity;

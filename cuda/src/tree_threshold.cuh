@@ -30,25 +30,67 @@ __device__ __forceinline__ float first_costs(const Rows& rows) {
     return cost;
 }
 
+// Lane d - 1 gets the score of the same candidate.
+__device__ __forceinline__ double first_scores(const Rows& rows) {
+    const int lane = threadIdx.x % kWarp;
+    double score = 0.0;
+#pragma unroll 1
+    for (int begin = 0; begin < rows.depths; begin += kAtOnce) {
+#pragma unroll
+        for (int depth = begin; depth < begin + kAtOnce; ++depth) {
+            score += depth <= min(lane, rows.depths - 1) ? rows.at(depth + 1, 0) : 0.0;
+        }
+    }
+    return score;
+}
+
 // Lane n - 1 gets m for depth n.
 __device__ __forceinline__ int rank_of_bound(int budget) {
     const int depth = threadIdx.x % kWarp + 1;
     return ceil_div(max(budget - depth, 0), depth * (depth + 1) / 2);
 }
 
-// A cost that `budget` candidates do not exceed, but for float32 rounding; infinite if none is found. Lane
-// n - 1 tries depth n and `rank`. For whole warps.
-__device__ __forceinline__ float bound_costs(const Rows& rows, float cost, int rank) {
-    const int depth = threadIdx.x % kWarp + 1;
-    const int place = min(rank, rows.candidates - 1);
-    float excess = rank < rows.candidates ? 0.0f : kInfinity;
-#pragma unroll 4
-    for (int other = 1; other <= rows.depths; ++other) {
-        const float* row = rows.row(other);
-        const float its = row[0] - row[place];  // NaN where no rank is a candidate: then the cost is infinite
-        excess = other <= depth ? fmaxf(excess, its) : excess;
+// What the bound of a depth n is made from, shared by a block: the cost of rank 0 down to depth n, and the largest
+// excess of `rank` over rank 0 up to there, for lane n - 1.
+struct BoundMemory {
+    double* trunk;    // [kWarp]: the scores of these candidates
+    float* cost;      // [kWarp]
+    int32_t* excess;  // [kWarp]: as bits
+
+    // Before the barrier that precedes find_threshold.
+    __device__ void clear() const {
+        if (threadIdx.x < kWarp) {
+            excess[threadIdx.x] = 0;
+        }
     }
-    return __uint_as_float(__reduce_min_sync(kFullWarp, __float_as_uint(cost + excess)));
+};
+
+// Fills it. A warp takes the excess of whole rows, the last one the costs.
+__device__ __forceinline__ void begin_bound(const BoundMemory& memory, const Rows& rows, int rank) {
+    const int lane = threadIdx.x % kWarp;
+    const int warps = blockDim.x / kWarp - 1;
+    const int warp = threadIdx.x / kWarp;
+    if (warp == warps) {
+        memory.cost[lane] = first_costs(rows);
+        return;
+    }
+#pragma unroll 1
+    for (int depth = warp; depth < rows.depths; depth += warps) {
+        const float* row = rows.row(depth + 1);
+        // NaN where no rank is a candidate: then the cost is infinite.
+        const float excess = fmaxf(row[0] - row[min(rank, rows.candidates - 1)], 0.0f);
+        if (lane >= depth) {
+            atomicMax(&memory.excess[lane], static_cast<int32_t>(__float_as_uint(excess)));
+        }
+    }
+}
+
+// A cost that `budget` candidates do not exceed, but for float32 rounding; infinite if none is found. For whole
+// warps.
+__device__ __forceinline__ float end_bound(const BoundMemory& memory, const Rows& rows, int rank) {
+    const int lane = threadIdx.x % kWarp;
+    const float cost = memory.cost[lane] + __uint_as_float(static_cast<uint32_t>(memory.excess[lane]));
+    return __uint_as_float(__reduce_min_sync(kFullWarp, __float_as_uint(rank < rows.candidates ? cost : kInfinity)));
 }
 
 // All candidates of a request: how many (capped), and what the worst of them costs.
@@ -57,7 +99,7 @@ struct All {
     float worst;
 };
 
-__device__ __noinline__ All all_candidates(const Rows& rows) {
+__device__ __noinline__ All all_candidates(Rows rows) {
     constexpr int kCap = 1 << 20;
     const int lane = threadIdx.x % kWarp;
     int ranks = 0;
@@ -93,8 +135,7 @@ struct CountPairs {
     __device__ int operator()(const Rows& rows, float cost, float per_unit, int budget) const {
         count_ranks(memory, rows, per_unit);
         __syncthreads();
-        const float first = ceilf(cost * per_unit);
-        add_pairs(memory, rows, first < kPairBins ? static_cast<int>(first) : kPairBins);
+        add_pairs(memory, rows, pair_bin(cost * per_unit));
         __syncthreads();
         return first_bin(memory, budget);
     }
@@ -114,53 +155,46 @@ struct CountAll {
 };
 
 // For all threads of a block; all get the result. `enough`: so many candidates are welcome without any
-// threshold. `rank`: rank_of_bound. `costs` (kWarp + 1) keeps the cost of rank 0 down to each depth. `meanwhile` is
-// for all warps but the first, and its work seen by all afterwards. Rows and cleared memory are seen at entry.
-template <class Count, class Work>
+// threshold. `rank`: rank_of_bound. Rows, cleared memory and what begin_bound has written are seen at entry,
+// the trunk is seen afterwards.
+template <class Count>
 __device__ __forceinline__ Threshold find_threshold(const Count& count, const Rows& rows, int budget, int rank,
-                                                    int enough, float* costs, const Work& meanwhile) {
+                                                    int enough, const BoundMemory& memory) {
     constexpr double kMargin = 1.0 + 1.0 / 65536;  // float32 rounding of up to L + 2 terms, many times over
-    const int lane = threadIdx.x % kWarp;
-    if (threadIdx.x < kWarp) {
-        const float its = first_costs(rows);
-        const float least = bound_costs(rows, its, rank);
-        costs[lane] = its;
-        if (lane == 0) {
-            costs[kWarp] = least;
-        }
-    } else {
-        meanwhile();
+    const float cost = memory.cost[threadIdx.x % kWarp];
+    float bound = end_bound(memory, rows, rank);
+    if (static_cast<int>(threadIdx.x) / kWarp == static_cast<int>(blockDim.x) / kWarp - 1) {
+        memory.trunk[threadIdx.x % kWarp] = first_scores(rows);  // counting leaves this warp time
     }
-    __syncthreads();
-    const float cost = costs[lane];
-    float bound = costs[kWarp];
     Threshold found = {-static_cast<double>(bound) * kMargin, -static_cast<double>(bound) * kMargin};
-    if (!(bound < kLargestBound)) {
+    if (__builtin_expect(!(bound < kLargestBound), 0)) {
         const All all = all_candidates(rows);
         bound = all.worst;
         found = {kAnyScore, -static_cast<double>(bound)};
         if (all.candidates <= enough) {
-            return found;
+            bound = 0.0f;
         }
     }
+    const auto countable = [](float cost) { return cost < kLargestBound && cost > 1.0f / kLargestBound; };
+    if (__builtin_expect(!countable(bound), 0)) {
+        __syncthreads();  // nothing is counted: the trunk is seen all the same
+    }
 #pragma unroll 1
-    for (bool again = false; bound < kLargestBound && bound > 1.0f / kLargestBound; again = true) {
-        if (again) {
-            __syncthreads();
-            count.memory.clear(rows.depths);
-            __syncthreads();
-        }
+    while (countable(bound)) {
         const float per_unit = (Count::kBins - Count::kSpare) / bound;
         const int last = count(rows, cost, per_unit, budget);
-        if (last == Count::kBins) {
+        if (__builtin_expect(last == Count::kBins, 0)) {
             break;
         }
         bound = static_cast<float>(last) / per_unit;
         found.least = -static_cast<double>(bound) * kMargin;
         found.lowest = found.least;
-        if (last >= Count::kCoarse) {
+        if (__builtin_expect(last >= Count::kCoarse, 1)) {
             break;
         }
+        __syncthreads();
+        count.memory.clear(rows.depths);
+        __syncthreads();
     }
     return found;
 }
