@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.bench_results import Arrangement
+from harness.bench_results import Arrangement, DeviceSpan
 from harness.case import Case
 from harness.observation import Job, Observation
 from harness.results import Outcome
@@ -72,6 +72,14 @@ class BenchChild(Child):
         """Samples of the kernels of a composed step, each alone."""
         answer, _ = self._ask({"do": "stages", "count": count})
         return {str(k): [float(s) for s in samples] for k, samples in answer["stages"].items()}
+
+    def spans(self, cache: str, replays: int) -> tuple[DeviceSpan, ...]:
+        """What a profiler sees of the kernels in ``replays`` samples; Ended where it sees none."""
+        answer, _ = self._ask({"do": "spans", "cache": cache, "replays": replays})
+        found: tuple[DeviceSpan, ...] = build(tuple[DeviceSpan, ...], answer["spans"])
+        if not found:
+            raise Ended(Outcome.HARNESS_ERROR, "the profiler saw no kernel")
+        return found
 
     def _observation(self, verb: str) -> Observation:
         return wire.read_observation(*self._ask({"do": verb}))

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.bench.device import DeviceTools
+from harness.bench.profiler import recorded, spans_of
 from harness.bench.python_session import PythonSession
 from harness.bench.session import CallFailed, LibrarySession, Session, tools_of
 from harness.errors import HarnessError
@@ -29,6 +30,7 @@ class Server:
     def __init__(self, target: Target, tools: DeviceTools | None) -> None:
         self._target, self._tools = target, tools
         self._session: Session | None = None
+        self._calls = 1  # in one sample, as it is arranged
 
     def answer(self, message: wire.Message, payload: memoryview) -> Answer:
         """What a request comes to."""
@@ -43,12 +45,20 @@ class Server:
             raise HarnessError(f"{verb} without a case")
         if verb == "arrange":
             made = self._session.arrange(message["cache"], message["touched"], message["calls"])
+            self._calls = made.calls
             return {"arrangement": asdict(made)}
         if verb == "sample":
             return {"seconds": self._session.sample(message["count"], message["discard"], message["fresh"])}
         if verb == "stages":
             return {"stages": self._session.stages(message["count"])}
+        if verb == "spans":
+            return {"spans": self._spans(self._session, message["cache"], message["replays"])}
         return self._session.check() if verb == "check" else self._session.left()
+
+    def _spans(self, session: Session, cache: str, replays: int) -> list[dict[str, Any]]:
+        session.sample(1, 0, True)  # buffers are written, and caches are as they will be, before it looks
+        launches = recorded(lambda: session.sample(replays, 0, False))
+        return [asdict(span) for span in spans_of(launches, cache, replays * self._calls)]
 
     def _load(self, message: wire.Message, payload: memoryview) -> Answer:
         self._session = None  # its buffers go before new ones come
