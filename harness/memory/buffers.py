@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +22,7 @@ POISONS = (0x5A, 0xA5)  # fill bytes of outputs and workspace; as int, float or 
 Bytes = npt.NDArray[np.uint8]
 _PATTERN: Bytes = hash_words(0xDD7EE, 4096).astype("<u8").view(np.uint8)
 _INTACT = _PATTERN.tobytes()  # every guard of an arena is a beginning of it
+_SMALL = 1 << 18  # bytes of a block whose guards are kept in place, to be copied at once
 
 
 class Block(Protocol):
@@ -83,7 +84,7 @@ def fence(nbytes: int) -> Bytes:
 def _same(one: Bytes, other: Bytes) -> bool:
     """Equal bytes; for short pieces a copy costs less than an elementwise comparison."""
     if one.size < 1 << 16:
-        return one.tobytes() == other.tobytes()
+        return one.tobytes().startswith(other.data)
     return np.array_equal(one, other)
 
 
@@ -94,6 +95,18 @@ class _Layout:
     spans: Mapping[str, slice]
     gaps: tuple[tuple[str, slice], ...]
     nbytes: int
+
+    def fenced(self) -> Bytes:
+        """A new block with its guards in place."""
+        image: Bytes = np.empty(self.nbytes, np.uint8)
+        for _, gap in self.gaps:
+            image[gap] = _PATTERN[: gap.stop - gap.start]
+        return image
+
+    @cached_property
+    def blank(self) -> Bytes:
+        """One of them, to be copied."""
+        return self.fenced()
 
 
 @lru_cache(maxsize=64)
@@ -122,10 +135,8 @@ class Arena:
         self._memory, self._spans, self._gaps = memory, layout.spans, layout.gaps
         self._block = memory.allocate(layout.nbytes + ALIGN) if layout.nbytes else None
         self._base = -(-self._block.address // ALIGN) * ALIGN if self._block else 0
-        self._image: Bytes = np.empty(layout.nbytes, np.uint8)
+        self._image: Bytes = layout.blank.copy() if layout.nbytes <= _SMALL else layout.fenced()
         self._after: Bytes = self._image
-        for _, gap in self._gaps:
-            self._image[gap] = _PATTERN[: gap.stop - gap.start]
 
     def has(self, name: str) -> bool:
         """True where the block holds an array of this name."""
@@ -188,11 +199,9 @@ class Arena:
 
     def guard_hits(self) -> tuple[str, ...]:
         """One line per damaged guard, naming the nearest array."""
-        return tuple(
-            self._describe(before, gap)
-            for before, gap in self._gaps
-            if not _INTACT.startswith(self._after[gap].tobytes())
-        )
+        after = self._after.data
+        bad = [(before, gap) for before, gap in self._gaps if not _INTACT.startswith(after[gap])]
+        return tuple(self._describe(before, gap) for before, gap in bad)
 
     def _describe(self, before: str, gap: slice) -> str:
         bad = np.flatnonzero(self._after[gap] != self._image[gap])
