@@ -89,9 +89,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class DeviceSpan:
-    """One kernel as a profiler saw it in replays of a series: from its first block's start to its last's end.
+    """One kernel as a profiler saw it in single calls: from the start of its first block to the end of its last.
 
-    Kernels that overlap have spans that overlap: those of a call may add up to more than the call.
+    Kernels of a call that overlap have spans that overlap, and the calls of a series overlap too where theirs
+    do: spans may add up to more than a call takes there.
     """
 
     cache: str  # of the series: cold | warm | not controlled

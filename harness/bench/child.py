@@ -73,9 +73,9 @@ class BenchChild(Child):
         answer, _ = self._ask({"do": "stages", "count": count})
         return {str(k): [float(s) for s in samples] for k, samples in answer["stages"].items()}
 
-    def spans(self, cache: str, replays: int) -> tuple[DeviceSpan, ...]:
-        """What a profiler sees of the kernels in ``replays`` samples; Ended where it sees none."""
-        answer, _ = self._ask({"do": "spans", "cache": cache, "replays": replays})
+    def spans(self, cache: str, calls: int) -> tuple[DeviceSpan, ...]:
+        """What a profiler sees of the kernels of ``calls`` single calls; Ended where it sees none."""
+        answer, _ = self._ask({"do": "spans", "cache": cache, "calls": calls})
         found: tuple[DeviceSpan, ...] = build(tuple[DeviceSpan, ...], answer["spans"])
         if not found:
             raise Ended(Outcome.HARNESS_ERROR, "the profiler saw no kernel")

@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from harness.bench_results import DeviceSpan, quantile
 from harness.errors import HarnessError
 
+Made = TypeVar("Made")
 _COPIES = ("Memset (", "Memcpy ")  # what the profiler calls what is no kernel
 
 
@@ -39,8 +40,8 @@ def unavailable() -> str:
     return "" if version.get("cuda") else "torch here is built without CUDA"
 
 
-def recorded(call: Callable[[], object]) -> list[Launch]:
-    """The kernels that ``call`` makes run, in the order of their starts; it waits for them itself.
+def recorded(call: Callable[[], Made]) -> tuple[list[Launch], Made]:
+    """The kernels that ``call`` makes run, in the order of their starts, and its result; it waits for them.
 
     HarnessError where the profiler cannot be used.
     """
@@ -50,7 +51,7 @@ def recorded(call: Callable[[], object]) -> list[Launch]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how it keeps events over several cycles: there is one
             with profile(activities=[ProfilerActivity.CUDA]) as profiler:
-                call()
+                made = call()
             events = profiler.profiler.kineto_results.events()
     except (RuntimeError, AttributeError, AssertionError) as error:
         raise HarnessError(f"torch's profiler failed ({type(error).__name__}: {error})") from error
@@ -59,7 +60,7 @@ def recorded(call: Callable[[], object]) -> list[Launch]:
         for event in events
         if event.device_type().name == "CUDA" and not event.name().startswith(_COPIES)
     ]
-    return sorted(launches, key=lambda launch: launch.start)
+    return sorted(launches, key=lambda launch: launch.start), made
 
 
 def spans_of(launches: Iterable[Launch], cache: str, calls: int) -> list[DeviceSpan]:

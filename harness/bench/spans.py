@@ -17,11 +17,11 @@ from harness.bench_results import BenchCase, DeviceSpan, Series
 from harness.case import Case
 from harness.errors import HarnessError
 
-REPLAYS = 5  # of each series, so at least 100 spans of a kernel
+CALLS = 100  # of each series, so as many spans of a kernel
 NOT_MEASURED = "Device span per kernel: not measured ({})."
 MEASURED = (
-    "Device span per kernel: by torch's profiler, {} replays of each series in a process of its own after "
-    "all timing. A span has the time in which a kernel waits for the one before."
+    "Device span per kernel: by torch's profiler, {} calls of each series, one at a time, in a process of "
+    "its own after all timing. Spans overlap where the kernels of a call do."
 )
 
 
@@ -53,7 +53,7 @@ def with_spans(
         child.close()
     if not found:
         return tuple(cases), NOT_MEASURED.format(reason)
-    line = MEASURED.format(REPLAYS)
+    line = MEASURED.format(CALLS)
     if reason:
         line += f" {len(timed) - len(found)} of {len(timed)} cases have none ({reason})."
     return tuple(replace(case, device_span=found.get(case.case_id)) for case in cases), line
@@ -67,6 +67,6 @@ def _spans(child: BenchChild, case: Case, series: Sequence[Series]) -> tuple[Dev
         cache = one.arrangement.cache
         child.arrange(cache, work_of(case).touched, one.arrangement.calls)
         require_right(case, child.check(), "before its spans were recorded")
-        found += child.spans(cache, REPLAYS)
+        found += child.spans(cache, CALLS)
         require_right(case, child.left(), "after its spans were recorded")
     return tuple(found)

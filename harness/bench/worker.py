@@ -30,7 +30,6 @@ class Server:
     def __init__(self, target: Target, tools: DeviceTools | None) -> None:
         self._target, self._tools = target, tools
         self._session: Session | None = None
-        self._calls = 1  # in one sample, as it is arranged
 
     def answer(self, message: wire.Message, payload: memoryview) -> Answer:
         """What a request comes to."""
@@ -45,20 +44,19 @@ class Server:
             raise HarnessError(f"{verb} without a case")
         if verb == "arrange":
             made = self._session.arrange(message["cache"], message["touched"], message["calls"])
-            self._calls = made.calls
             return {"arrangement": asdict(made)}
         if verb == "sample":
             return {"seconds": self._session.sample(message["count"], message["discard"], message["fresh"])}
         if verb == "stages":
             return {"stages": self._session.stages(message["count"])}
         if verb == "spans":
-            return {"spans": self._spans(self._session, message["cache"], message["replays"])}
+            return {"spans": self._spans(self._session, message["cache"], message["calls"])}
         return self._session.check() if verb == "check" else self._session.left()
 
-    def _spans(self, session: Session, cache: str, replays: int) -> list[dict[str, Any]]:
-        session.sample(1, 0, True)  # buffers are written, and caches are as they will be, before it looks
-        launches = recorded(lambda: session.sample(replays, 0, False))
-        return [asdict(span) for span in spans_of(launches, cache, replays * self._calls)]
+    def _spans(self, session: Session, cache: str, calls: int) -> list[dict[str, Any]]:
+        session.sample(1, 0, True)  # all buffers are written and used once before the profiler looks
+        launches, made = recorded(lambda: session.alone(calls))
+        return [asdict(span) for span in spans_of(launches, cache, made)]
 
     def _load(self, message: wire.Message, payload: memoryview) -> Answer:
         self._session = None  # its buffers go before new ones come

@@ -87,10 +87,13 @@ def test_every_series_has_the_spans_of_its_kernels(bench_set: Path, profiled, de
         ]  # fmt: skip
         for span in case.device_span or ():
             series = next(s for s in case.series if s.arrangement.cache == span.cache)
-            assert span.count == spans.REPLAYS * series.arrangement.calls
+            buffers = series.arrangement.buffers
+            assert span.count == -(-spans.CALLS // buffers) * buffers
             assert case.share_of_call(span) == pytest.approx(span.median / series.median)
         assert case.parts == case.device_span
-    assert any("by torch's profiler, 5 replays of each series" in note for note in results.notes)
+    assert any(
+        "by torch's profiler, 100 calls of each series, one at a time" in note for note in results.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,8 @@ def test_kernels_alone_are_launches_in_the_order_of_their_starts(
     module: dict[str, object] = {}
     exec(STAND_IN, module)
     monkeypatch.setitem(sys.modules, "torch.profiler", SimpleNamespace(**module))
-    found = recorded(lambda: (tmp_path / "count").write_text("2\nf\n"))
+    found, made = recorded(lambda: (tmp_path / "count").write_text("2\nf\n"))
+    assert made == 4
     assert [(launch.name.split("::")[-1], launch.start) for launch in found] == [
         ("first(args)", 0), ("void second<7>(args)", 500),
         ("first(args)", 1000), ("void second<7>(args)", 1500),
