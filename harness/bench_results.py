@@ -89,7 +89,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class DeviceSpan:
-    """One kernel as a profiler saw it in single calls: from the start of its first block to the end of its last.
+    """One kernel in single calls, as a profiler saw it: from its first block's start to its last's end.
 
     Kernels of a call that overlap have spans that overlap, and the calls of a series overlap too where theirs
     do: spans may add up to more than a call takes there.
