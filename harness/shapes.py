@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -59,9 +59,13 @@ def inputs_of(kernel: Kernel, given: Mapping[str, object]) -> tuple[Array, ...]:
 
 def outputs_of(kernel: Kernel, given: Mapping[str, object]) -> tuple[Array, ...]:
     """The arrays a target must give back, in contract order."""
-    if kernel.name == "greedy_step" and is_planted(given):
-        return (*kernel.outputs, kernel.array("target_predict"))
-    return kernel.outputs
+    return _outputs(kernel.name, kernel.name == "greedy_step" and is_planted(given))
+
+
+@cache
+def _outputs(kernel_name: str, planted: bool) -> tuple[Array, ...]:
+    kernel = KERNELS[kernel_name]
+    return (*kernel.outputs, kernel.array("target_predict")) if planted else kernel.outputs
 
 
 def bind(kernel: Kernel, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]) -> Dims:

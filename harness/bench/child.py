@@ -87,7 +87,7 @@ class BenchChild(Child):
     def _ask(
         self, message: dict[str, Any], packer: wire.Packer | None = None
     ) -> tuple[wire.Message, memoryview]:
-        self.post(message, packer, self._seconds)
+        self.post(wire.framed(message, packer.parts if packer else ()), self._seconds)
         frame = self.frame(self._seconds)
         if isinstance(frame, Death):
             raise Ended(frame.outcome, frame.message, replace=True)

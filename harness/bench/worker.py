@@ -85,7 +85,7 @@ def main(incoming: int, outgoing: int) -> None:
         if isinstance(found, Observation):
             wire.send_observation(outgoing, found)
         else:
-            wire.send(outgoing, found)
+            wire.send(outgoing, wire.framed(found))
 
 
 if __name__ == "__main__":

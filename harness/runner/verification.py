@@ -96,7 +96,7 @@ class _Run:
     def results(self) -> Results:
         """Run the plan."""
         started, clock = datetime.now(UTC), time.perf_counter()
-        supervisor = Supervisor(self._settings)
+        supervisor = Supervisor(self._settings, max(1, min(self._options.jobs or 1, len(self._plan))))
         hello = supervisor.hello
         device = hello.info.memory == "device"
         jobs = self._options.jobs or (1 if device else cores())

@@ -92,7 +92,7 @@ class Scripted(Child):
     def __init__(self, target: str, options: Options, seconds: float) -> None:
         type(self).made += 1
 
-    def send(self, job: object, repeat: int) -> None:
+    def post(self, frame: object, seconds: float = 0.0) -> None:
         pass
 
     def result(self, seconds: float) -> Observation | Death:
