@@ -22,7 +22,7 @@ POISONS = (0x5A, 0xA5)  # fill bytes of outputs and workspace; as int, float or 
 Bytes = npt.NDArray[np.uint8]
 _PATTERN: Bytes = hash_words(0xDD7EE, 4096).astype("<u8").view(np.uint8)
 _INTACT = _PATTERN.tobytes()  # every guard of an arena is a beginning of it
-_SMALL = 1 << 18  # bytes of a block whose guards are kept in place, to be copied at once
+_SMALL = 1 << 18  # bytes of a block of which an image is kept, to be copied at once
 
 
 class Block(Protocol):
@@ -95,25 +95,31 @@ class _Layout:
     spans: Mapping[str, slice]
     gaps: tuple[tuple[str, slice], ...]
     nbytes: int
+    poisoned: tuple[str, ...]
+    poison: int
 
-    def fenced(self) -> Bytes:
-        """A new block with its guards in place."""
+    def made(self) -> Bytes:
+        """A new image of the block, with guards and poison in place."""
         image: Bytes = np.empty(self.nbytes, np.uint8)
         for _, gap in self.gaps:
             image[gap] = _PATTERN[: gap.stop - gap.start]
+        for name in self.poisoned:
+            image[self.spans[name]] = self.poison
         return image
 
     @cached_property
-    def blank(self) -> Bytes:
+    def template(self) -> Bytes:
         """One of them, to be copied."""
-        return self.fenced()
+        return self.made()
 
 
 @lru_cache(maxsize=64)
-def _layout(sizes: tuple[tuple[str, int], ...], shift: int) -> _Layout:
+def _layout(
+    sizes: tuple[tuple[str, int], ...], shift: int, poisoned: tuple[str, ...], poison: int
+) -> _Layout:
     """The runs of a case, and cases of equal shapes, share it."""
     if not any(nbytes for _, nbytes in sizes):  # nobody gets an address: there is nothing to guard
-        return _Layout({name: slice(0, 0) for name, _ in sizes}, (), 0)
+        return _Layout({name: slice(0, 0) for name, _ in sizes}, (), 0, (), poison)
     spans: dict[str, slice] = {}
     gaps: list[tuple[str, slice]] = []
     cursor, start, before = shift, 0, ""
@@ -124,18 +130,24 @@ def _layout(sizes: tuple[tuple[str, int], ...], shift: int) -> _Layout:
         before, start = name, at + nbytes
         cursor = start + GUARD
     gaps.append((before, slice(start, cursor)))
-    return _Layout(spans, tuple(gaps), cursor)
+    return _Layout(spans, tuple(gaps), cursor, poisoned, poison)
 
 
 class Arena:
-    """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect."""
+    """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect.
 
-    def __init__(self, memory: Memory, sizes: Mapping[str, int], round_index: int) -> None:
-        layout = _layout(tuple(sizes.items()), ALIGN * (round_index % 7))
+    Those named in ``poisoned`` hold the fill byte of the run.
+    """
+
+    def __init__(
+        self, memory: Memory, sizes: Mapping[str, int], round_index: int, poisoned: tuple[str, ...] = ()
+    ) -> None:
+        key = tuple(sizes.items())
+        layout = _layout(key, ALIGN * (round_index % 7), poisoned, poison_of(round_index))
         self._memory, self._spans, self._gaps = memory, layout.spans, layout.gaps
         self._block = memory.allocate(layout.nbytes + ALIGN) if layout.nbytes else None
         self._base = -(-self._block.address // ALIGN) * ALIGN if self._block else 0
-        self._image: Bytes = layout.blank.copy() if layout.nbytes <= _SMALL else layout.fenced()
+        self._image: Bytes = layout.template.copy() if layout.nbytes <= _SMALL else layout.made()
         self._after: Bytes = self._image
 
     def has(self, name: str) -> bool:

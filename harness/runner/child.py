@@ -119,6 +119,12 @@ class Child:
         with contextlib.suppress(OSError):
             wire.send(self._work, frame, time.monotonic() + seconds)
 
+    def offer(self, frame: wire.Frame) -> wire.Frame:
+        """Send as much of a frame as the worker's channel takes while it is busy; the rest, for `post`."""
+        with contextlib.suppress(OSError):
+            return wire.offer(self._work, frame)
+        return []
+
     def _greet(self, target: str, options: Options, seconds: float) -> Hello:
         self.post(wire.framed({"target": target, "options": asdict(options)}))
         frame = self.frame(seconds)

@@ -1,7 +1,7 @@
 """Runs a plan of cases on worker processes: one case in flight per worker, the dead replaced.
 
-While a worker runs one case, its thread here judges the one before and makes the job of the one after.
-Expected values never leave this process.
+While a worker runs one case, its thread here judges the one before and sends the job of the one after, which
+the worker takes when it has answered: it never waits. Expected values never leave this process.
 A case that kills a worker which ran others before is run again, alone: that parts culprit from victim.
 """
 
@@ -46,6 +46,14 @@ class Settings:
     repeat: int
     timeout: float
     budget: float | None = None  # seconds after which no further case is begun
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A case and its job, ready to be sent."""
+
+    case: Case
+    frame: wire.Frame
 
 
 class Supervisor:
@@ -106,20 +114,23 @@ class Supervisor:
         before = ""  # the case that the child ran last
         done: tuple[Case, Seen] | None = None
         ready = self._next(load)
+        rest = ready.frame if ready is not None else []  # of the job of ``ready``, not yet sent to the child
         while ready is not None and not self._over():
             child = child or self._start()
             if child is None:
                 break
-            case, frame = ready
-            child.post(frame)
+            child.post(rest)
             if done is not None:
                 finish(*done)
             following = self._next(load)
-            child, seen = self._result(child)
+            unsent = child.offer(following.frame) if following is not None else []
+            kept, seen = self._result(child)
             if before and isinstance(seen, Death) and seen.replace:
-                child, seen = self._alone(frame, seen, before)
-            before = case.case_id if child is not None else ""
-            done, ready = (case, seen), following
+                kept, seen = self._alone(ready.frame, seen, before)
+            before = ready.case.case_id if kept is not None else ""
+            done = ready.case, seen
+            rest = unsent if kept is child or following is None else following.frame
+            child, ready = kept, following
         if done is not None:
             finish(*done)
 
@@ -150,15 +161,15 @@ class Supervisor:
             return None, replace(seen, message=f"{seen.message} (alone in a fresh worker, too)")
         return child, Victim(seen, before, death)
 
-    def _next(self, load: Load) -> tuple[Case, wire.Frame] | None:
-        """The next case and its job, ready to be written as soon as a worker is free."""
+    def _next(self, load: Load) -> _Ready | None:
         with self._lock:
             case_id = self._plan.pop() if self._plan else None
         if case_id is None:
             return None
         with self._reading:
             case = load(case_id)
-        return case, wire.job_frame(Job(case.kernel, case.inputs, case.scalars), self._settings.repeat)
+        job = Job(case.kernel, case.inputs, case.scalars)
+        return _Ready(case, wire.job_frame(job, self._settings.repeat))
 
     def _over(self) -> bool:
         """True where no further case is to begin."""

@@ -65,6 +65,18 @@ def send(fd: int, frame: Frame, deadline: float | None = None) -> None:
         _write(fd, part, deadline)
 
 
+def offer(fd: int, frame: Frame) -> Frame:
+    """Write as much of a frame as ``fd``, which is not blocking, takes at once; the rest."""
+    for index, part in enumerate(frame):
+        left = memoryview(part)
+        try:
+            while left:
+                left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            return [left, *frame[index + 1 :]]
+    return []
+
+
 def receive(fd: int, deadline: float | None = None) -> tuple[Message, memoryview]:
     """Read one frame: header and payload.
 

@@ -12,7 +12,7 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array, Kernel
 from harness.memory import hostile
-from harness.memory.buffers import Arena, Delays, poison_of
+from harness.memory.buffers import Arena, Delays
 from harness.memory.spread import SpreadPages
 from harness.shapes import Dims, shape_in
 from harness.targets.engine import Engine
@@ -83,9 +83,8 @@ class Staging:
             pages, step = dims["G"], page_stride * kernel.array("kv").numpy_dtype.itemsize
             for name, nbytes in plan.pieces["kv"].items():
                 self._pools[name] = SpreadPages(engine.space, name, pages, nbytes // pages, step)
-        self.arena = Arena(engine.space, plan.sizes, round_index)
-        for array in plan.written:
-            self.arena.fill(array.name, poison_of(round_index))
+        poisoned = tuple([array.name for array in plan.written])
+        self.arena = Arena(engine.space, plan.sizes, round_index, poisoned)
         self._all: list[Arena | SpreadPages] = [self.arena, *self._pools.values()]
 
     def address(self, name: str) -> int:
