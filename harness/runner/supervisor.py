@@ -131,6 +131,8 @@ class Supervisor:
             done = ready.case, seen
             rest = unsent if kept is child or following is None else following.frame
             child, ready = kept, following
+        if ready is not None and child is not None:
+            child.kill()  # stopped early: it may be at the job that was sent ahead, which nobody waits for
         if done is not None:
             finish(*done)
 

@@ -90,6 +90,7 @@ class Scripted(Child):
     made = 0
     answers: ClassVar[list[Observation | Death]] = []
     takes: ClassVar[int] = 10**6  # bytes that a channel takes while the worker is busy
+    killed: ClassVar[list[int]] = []
     taken: ClassVar[list[tuple[int, bytes]]] = []  # number of the child, what it was sent
 
     def __init__(self, target: str, options: Options, seconds: float) -> None:
@@ -108,7 +109,7 @@ class Scripted(Child):
         return self.answers.pop(0)
 
     def kill(self) -> None:
-        pass
+        self.killed.append(self.number)
 
     def close(self) -> None:
         pass
@@ -116,13 +117,16 @@ class Scripted(Child):
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch):
-    def play(count: int, *answers: Observation | Death) -> tuple[list[object], int]:
+    def play(
+        count: int, *answers: Observation | Death, budget: float | None = None
+    ) -> tuple[list[object], int]:
         monkeypatch.setattr(supervisor, "Child", Scripted)
         Scripted.made, Scripted.answers = 0, list(answers)
         Scripted.taken.clear()
+        Scripted.killed.clear()
         seen: list[object] = []
         cases = [str(n) for n in range(3, 3 + count)]
-        runner = Supervisor(Settings("reference", Options(), 2, 1.0))
+        runner = Supervisor(Settings("reference", Options(), 2, 1.0, budget))
         runner.run(cases, 1, lambda name: tree_case(int(name)), lambda case, what: seen.append(what))
         return seen, Scripted.made
 
@@ -263,6 +267,18 @@ def test_a_job_after_a_victim_goes_to_the_worker_that_ran_it(scripted) -> None:
     seen, made = scripted(3, FINE, FAULT, FINE, FINE)
     assert (made, [type(what) for what in seen]) == (2, [Observation, Victim, Observation])
     assert sent_to(2) == jobs(4, 5)  # the victim again, alone, and then what stood behind it
+
+
+def test_a_worker_with_a_job_that_nobody_waits_for_is_ended(
+    scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 1.0, 99.0])  # the budget is used while the first case runs
+    monkeypatch.setattr(supervisor, "monotonic", lambda: next(clock))
+    assert scripted(3, FINE, budget=10.0) == ([FINE], 1)
+    assert sent_to(1) == jobs(3, 4)
+    assert Scripted.killed == [1]
+    assert scripted(1, FINE) == ([FINE], 1)
+    assert Scripted.killed == []
 
 
 def test_a_channel_takes_what_it_can_and_no_more() -> None:
