@@ -88,6 +88,28 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class DeviceSpan:
+    """One kernel in single calls, as a profiler saw it: from its first block's start to its last's end.
+
+    Kernels of a call that overlap have spans that overlap, and the calls of a series overlap too where theirs
+    do: spans may add up to more than a call takes there.
+    """
+
+    cache: str  # of the series: cold | warm | not controlled
+    kernel: str
+    launches: float  # in one call
+    min: float
+    median: float
+    p95: float
+    count: int  # spans seen
+
+    @property
+    def seconds(self) -> float:
+        """Of one call, all launches together."""
+        return self.launches * self.median
+
+
+@dataclass(frozen=True)
 class Floor:
     """What the live nodes of the actual tree cost at least, whatever the padded shape."""
 
@@ -124,13 +146,24 @@ class BenchCase:
     floor: Floor
     series: tuple[Series, ...]
     stages: tuple[Stage, ...]
-    device_span: float | None  # seconds from a profiler; None: not measured
+    device_span: tuple[DeviceSpan, ...] | None  # None: not measured, and a note says why
 
     def share_of_floor(self, series: Series) -> float | None:
         """Floor over median: 1 is the roofline. None without a floor for this arrangement."""
         cold = series.arrangement.cache == "cold"
         floor = self.floor.seconds if cold else self.floor.warm_seconds
         return floor / series.median if floor and series.median > 0 else None
+
+    @property
+    def parts(self) -> tuple[DeviceSpan, ...]:
+        """The spans, where a call launches several kernels: there they say what the call spends itself on."""
+        spans = self.device_span or ()
+        return spans if len({span.kernel for span in spans}) > 1 else ()
+
+    def share_of_call(self, span: DeviceSpan) -> float | None:
+        """A kernel's spans in one call over the median of the series. None without that series."""
+        series = next((s for s in self.series if s.arrangement.cache == span.cache), None)
+        return span.seconds / series.median if series else None
 
 
 @dataclass(frozen=True)

@@ -131,6 +131,7 @@ class Results:
     notes: tuple[str, ...] = ()
     exit_code: int | None = None  # what the command exits with; None where no command decided
     exit_reason: str = ""  # one line: why, where the exit code alone does not say it
+    cases_per_second: float | None = None  # from the first result to the last; None of fewer than two
 
     @property
     def totals(self) -> dict[str, int]:
@@ -152,6 +153,7 @@ class Results:
             "environment": dict(self.environment.facts),
             "target": asdict(self.target),
             "planned": self.planned,
+            "cases_per_second": self.cases_per_second,
             "totals": self.totals,
             "exit_code": self.exit_code,
             "exit_reason": self.exit_reason,
@@ -170,6 +172,7 @@ def load_results(path: Path) -> Results:
 def _from_body(body: Mapping[str, Any]) -> Results:
     derived = ("schema", "schema_version", "totals")
     fields = {name: value for name, value in body.items() if name not in derived}
+    fields.setdefault("cases_per_second", None)  # files of 1.0.0 have none
     results: Results = build(Results, {**fields, "environment": {"facts": body["environment"]}})
     if body["totals"] != results.totals:
         raise ValueError("the totals are not those of the cases")

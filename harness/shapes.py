@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache, lru_cache
+
+import numpy as np
 
 from harness.case import Expected, Patched, Recipe, Sampled, Value
 from harness.contract import KERNELS, PLANTED_INPUTS, SYNTHESIZED_INPUTS, Array, Kernel, mask_words
 from harness.errors import UsageProblem
 
 Dims = dict[str, int]
+Form = tuple[str, tuple[int, ...]]  # NumPy dtype string and shape
 
 # A scalar that some cases with a pool carry besides those of the contract: where memory is laid out for the
 # C ABI, pages lie this many elements apart instead of S * R. It changes no value.
@@ -24,20 +28,20 @@ def kernel_named(name: str) -> Kernel:
 
 def shape_of(value: Expected) -> tuple[int, ...]:
     """The shape of a value, without materialising it."""
-    if isinstance(value, Recipe | Sampled):
-        return value.shape
     return value.base.shape if isinstance(value, Patched) else value.shape
 
 
 def dtype_of(value: Expected) -> str:
     """The NumPy dtype string of a value, without materialising it."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str
     if isinstance(value, Sampled):
         return value.values.dtype.str
     if isinstance(value, Patched):
         return dtype_of(value.base)
     if isinstance(value, Recipe):
         return "|u1" if value.kind == "bytes" else "<u2"
-    return value.dtype.str
+    raise TypeError(f"no value of a case: {type(value).__name__}")
 
 
 def is_planted(inputs: Mapping[str, object]) -> bool:
@@ -55,13 +59,27 @@ def inputs_of(kernel: Kernel, given: Mapping[str, object]) -> tuple[Array, ...]:
 
 def outputs_of(kernel: Kernel, given: Mapping[str, object]) -> tuple[Array, ...]:
     """The arrays a target must give back, in contract order."""
-    if kernel.name == "greedy_step" and is_planted(given):
-        return (*kernel.outputs, kernel.array("target_predict"))
-    return kernel.outputs
+    return _outputs(kernel.name, kernel.name == "greedy_step" and is_planted(given))
+
+
+@cache
+def _outputs(kernel_name: str, planted: bool) -> tuple[Array, ...]:
+    kernel = KERNELS[kernel_name]
+    return (*kernel.outputs, kernel.array("target_predict")) if planted else kernel.outputs
 
 
 def bind(kernel: Kernel, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]) -> Dims:
     """Sizes of every dimension letter. UsageProblem for a missing, unknown or misshapen input or scalar."""
+    forms = tuple((name, (dtype_of(value), shape_of(value))) for name, value in inputs.items())
+    return dict(_bound(kernel.name, forms, tuple(scalars.items())))
+
+
+@lru_cache(1 << 10)
+def _bound(
+    kernel_name: str, forms: tuple[tuple[str, Form], ...], values: tuple[tuple[str, int | float], ...]
+) -> Dims:
+    """Many cases have inputs of the same forms."""
+    kernel, inputs, scalars = KERNELS[kernel_name], dict(forms), dict(values)
     wanted = inputs_of(kernel, inputs)
     _same_names(f"{kernel.name} inputs", {a.name for a in wanted}, set(inputs))
     _same_names(f"{kernel.name} scalars", {s.name for s in kernel.scalars}, set(values_of(scalars)))
@@ -96,11 +114,11 @@ def shape_in(array: Array, dims: Dims) -> tuple[int, ...]:
     return tuple(dims[letter] for letter in array.dims)
 
 
-def _bind_one(kernel: Kernel, array: Array, value: Value, dims: Dims) -> None:
-    shape = shape_of(value)
-    if dtype_of(value) != array.numpy_dtype.str or len(shape) != len(array.dims):
+def _bind_one(kernel: Kernel, array: Array, form: Form, dims: Dims) -> None:
+    dtype, shape = form
+    if dtype != array.numpy_dtype.str or len(shape) != len(array.dims):
         want = f"{array.numpy_dtype.name}[{', '.join(array.dims)}]"
-        raise UsageProblem(f"{kernel.name}: {array.name} is {dtype_of(value)}{list(shape)}, want {want}")
+        raise UsageProblem(f"{kernel.name}: {array.name} is {dtype}{list(shape)}, want {want}")
     for letter, size in zip(array.dims, shape, strict=True):
         _agree(kernel, dims, letter, size)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.bench_results import Arrangement
+from harness.bench_results import Arrangement, DeviceSpan
 from harness.case import Case
 from harness.observation import Job, Observation
 from harness.results import Outcome
@@ -73,13 +73,21 @@ class BenchChild(Child):
         answer, _ = self._ask({"do": "stages", "count": count})
         return {str(k): [float(s) for s in samples] for k, samples in answer["stages"].items()}
 
+    def spans(self, cache: str, calls: int) -> tuple[DeviceSpan, ...]:
+        """What a profiler sees of the kernels of ``calls`` single calls; Ended where it sees none."""
+        answer, _ = self._ask({"do": "spans", "cache": cache, "calls": calls})
+        found: tuple[DeviceSpan, ...] = build(tuple[DeviceSpan, ...], answer["spans"])
+        if not found:
+            raise Ended(Outcome.HARNESS_ERROR, "the profiler saw no kernel")
+        return found
+
     def _observation(self, verb: str) -> Observation:
         return wire.read_observation(*self._ask({"do": verb}))
 
     def _ask(
         self, message: dict[str, Any], packer: wire.Packer | None = None
     ) -> tuple[wire.Message, memoryview]:
-        self.post(message, packer, self._seconds)
+        self.post(wire.framed(message, packer.parts if packer else ()), self._seconds)
         frame = self.frame(self._seconds)
         if isinstance(frame, Death):
             raise Ended(frame.outcome, frame.message, replace=True)

@@ -46,6 +46,11 @@ class PythonSession:
         """The calls keep nothing, so it is run again."""
         return replay(self._target, self._job)
 
+    def alone(self, count: int) -> int:
+        """One call after another, as they always are."""
+        self.sample(count, 0, False)
+        return count
+
     def stages(self, count: int) -> dict[str, list[float]]:
         """A Python target has one method a step."""
         return {}

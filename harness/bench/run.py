@@ -15,6 +15,7 @@ from harness.bench.child import BenchChild, Ended
 from harness.bench.clocks import Monitor
 from harness.bench.first_step import first_step
 from harness.bench.measure import Meter
+from harness.bench.spans import with_spans
 from harness.bench.work import NOTHING, work_of
 from harness.bench_results import BenchCase, BenchResults, Ceilings, Series, Stage
 from harness.case import Case
@@ -32,7 +33,6 @@ from harness.targets import Options, check_name
 FEWEST_SAMPLES = 30  # on a device
 MAX_DEATHS = 20  # after so many dead workers the rest of a plan is not timed
 EMULATED = "Emulated time is no performance figure: it says only where an emulated run spends itself."
-NO_SPAN = "Device span per kernel: not measured (no profiler is used); what is reported is graph replay."
 
 Progress = Callable[[BenchCase, int, int], None]  # result, cases done, cases planned
 
@@ -113,11 +113,11 @@ class _Run:
     def results(self, notify: Callable[[str], None]) -> BenchResults:
         """Time the plan, case by case; alone on the GPU where the target uses one."""
         if self._info.memory != "device":
-            return self._results()
+            return self._results(notify)
         with alone_on_gpu(notify):
-            return self._results()
+            return self._results(notify)
 
-    def _results(self) -> BenchResults:
+    def _results(self, notify: Callable[[str], None]) -> BenchResults:
         started, clock = datetime.now(UTC), time.perf_counter()
         cases: list[BenchCase] = []
         try:
@@ -129,6 +129,11 @@ class _Run:
         finally:
             if self._child is not None:
                 self._child.close()
+        notes = self._notes()
+        if self._info.memory == "device":
+            notify("timing is over; device spans of the kernels follow")
+            timed, line = with_spans(cases, self._start, lambda case_id: first_step(self._set.case(case_id)))
+            cases, notes = list(timed), (*notes, line)
         words = self._words(*(w for k in self._options.kernels for w in ("-k", k)))
         words += [w for c in self._options.cases for w in ("--case", c)]
         seconds = time.perf_counter() - clock
@@ -139,7 +144,7 @@ class _Run:
             ceilings=self._ceilings,
             planned=len(self._plan),
             cases=tuple(cases),
-            notes=self._notes(),
+            notes=notes,
         )
         return replace(results, exit_reason="; ".join(_reasons(results)))
 
@@ -214,10 +219,7 @@ class _Run:
         if self._info.memory != "device":
             return (EMULATED,) if self._info.timing == "emulated" else ()
         clocks = self._monitor.unavailable
-        notes = [NO_SPAN]
-        if clocks:
-            notes.append(f"Clocks and throttle reasons: not read ({clocks}).")
-        return tuple(notes)
+        return (f"Clocks and throttle reasons: not read ({clocks}).",) if clocks else ()
 
 
 def _reasons(results: BenchResults) -> list[str]:

@@ -61,6 +61,9 @@ class Session(Protocol):
     def stages(self, count: int) -> dict[str, list[float]]:
         """Samples of each kernel of a composed step alone; empty for other kernels."""
 
+    def alone(self, count: int) -> int:
+        """``count`` calls or some more, none of which meets another on the device; how many."""
+
 
 class LibrarySession:
     """A job on a shared library."""
@@ -127,6 +130,16 @@ class LibrarySession:
             replay, _ = self._recorded(partial(all_ok, self._copies, self._rounds, part))
             found[part] = self._samples(count, 1, replay, partial(_plan_part, part))
         return found
+
+    def alone(self, count: int) -> int:
+        """Each buffer in turn, so that cold stays cold, by a graph of one call."""
+        calls = [self._recorded(copy.call)[0] for copy in self._copies]
+        rounds = math.ceil(count / len(calls))
+        for _ in range(rounds):
+            for copy, call in zip(self._copies, calls, strict=True):
+                copy.plan()
+                self._timed(call)
+        return rounds * len(calls)
 
     def _samples(
         self, count: int, discard: int, replay: Callable[[], int], plan: Callable[[Copy], None]

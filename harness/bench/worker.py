@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.bench.device import DeviceTools
+from harness.bench.profiler import recorded, spans_of
 from harness.bench.python_session import PythonSession
 from harness.bench.session import CallFailed, LibrarySession, Session, tools_of
 from harness.errors import HarnessError
@@ -48,7 +49,14 @@ class Server:
             return {"seconds": self._session.sample(message["count"], message["discard"], message["fresh"])}
         if verb == "stages":
             return {"stages": self._session.stages(message["count"])}
+        if verb == "spans":
+            return {"spans": self._spans(self._session, message["cache"], message["calls"])}
         return self._session.check() if verb == "check" else self._session.left()
+
+    def _spans(self, session: Session, cache: str, calls: int) -> list[dict[str, Any]]:
+        session.sample(1, 0, True)  # all buffers are written and used once before the profiler looks
+        launches, made = recorded(lambda: session.alone(calls))
+        return [asdict(span) for span in spans_of(launches, cache, made)]
 
     def _load(self, message: wire.Message, payload: memoryview) -> Answer:
         self._session = None  # its buffers go before new ones come
@@ -77,7 +85,7 @@ def main(incoming: int, outgoing: int) -> None:
         if isinstance(found, Observation):
             wire.send_observation(outgoing, found)
         else:
-            wire.send(outgoing, found)
+            wire.send(outgoing, wire.framed(found))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from harness.results import Outcome
 from harness.runner.naming import report_name
 
 MAX_SHOWN = 60
+MAX_NAME = 100  # characters of a kernel's name
 
 
 @click.command("bench")
@@ -80,6 +81,7 @@ def _print(results: BenchResults) -> None:
     total = sum(len(case.series) for case in results.cases)
     if total > lines:
         click.echo(f"{total - lines} more series in the report")
+    _print_spans(results)
     bad = [c for c in results.cases if c.outcome is not Outcome.PASS]
     for case in bad[:10]:
         click.echo(f"{case.outcome} {case.case_id}: {case.message}")
@@ -87,6 +89,24 @@ def _print(results: BenchResults) -> None:
         click.echo(f"{len(bad) - 10} more cases without times in the report")
     for note in results.notes:
         click.echo(f"note: {note}")
+
+
+def _print_spans(results: BenchResults) -> None:
+    rows = [(case, span) for case in results.cases for span in case.parts]
+    if rows:
+        click.echo(
+            f"{'span':>12} {'launches':>9} {'of call':>9}  cache  kernel (spans overlap where kernels do)"
+        )
+    for number, (case, span) in enumerate(rows[:MAX_SHOWN]):
+        if number == 0 or rows[number - 1][0] is not case:
+            click.echo(f"  {case.case_id}")
+        share = case.share_of_call(span)
+        click.echo(
+            f"{_us(span.median)} {span.launches:>9g} {f'{share:.1%}' if share else '-':>9}  "
+            f"{span.cache:<5}  {span.kernel[:MAX_NAME]}"
+        )
+    if len(rows) > MAX_SHOWN:
+        click.echo(f"{len(rows) - MAX_SHOWN} more spans in the report")
 
 
 def _us(seconds: float) -> str:

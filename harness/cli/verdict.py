@@ -50,9 +50,10 @@ def print_verdict(results: Results, report: Path | None) -> None:
         verdict += f", {results.left} of {results.planned} cases not run"
     if shard_of(results):
         verdict += f", shard {shard_of(results)} only"
-    click.secho(
-        f"{verdict} ({results.run.seconds:.1f} s)", fg="red" if results.exit_reason else "green", bold=True
-    )
+    seconds = f"{results.run.seconds:.1f} s"
+    if results.cases_per_second is not None:
+        seconds += f", {results.cases_per_second:,.0f} cases a second from the first result to the last"
+    click.secho(f"{verdict} ({seconds})", fg="red" if results.exit_reason else "green", bold=True)
 
 
 def _print_failure(case: CaseResult, results: Results) -> None:

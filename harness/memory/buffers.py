@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +22,7 @@ POISONS = (0x5A, 0xA5)  # fill bytes of outputs and workspace; as int, float or 
 Bytes = npt.NDArray[np.uint8]
 _PATTERN: Bytes = hash_words(0xDD7EE, 4096).astype("<u8").view(np.uint8)
 _INTACT = _PATTERN.tobytes()  # every guard of an arena is a beginning of it
+_SMALL = 1 << 18  # bytes of a block of which an image is kept, to be copied at once
 
 
 class Block(Protocol):
@@ -83,7 +84,7 @@ def fence(nbytes: int) -> Bytes:
 def _same(one: Bytes, other: Bytes) -> bool:
     """Equal bytes; for short pieces a copy costs less than an elementwise comparison."""
     if one.size < 1 << 16:
-        return one.tobytes() == other.tobytes()
+        return one.tobytes().startswith(other.data)
     return np.array_equal(one, other)
 
 
@@ -94,13 +95,31 @@ class _Layout:
     spans: Mapping[str, slice]
     gaps: tuple[tuple[str, slice], ...]
     nbytes: int
+    poisoned: tuple[str, ...]
+    poison: int
+
+    def made(self) -> Bytes:
+        """A new image of the block, with guards and poison in place."""
+        image: Bytes = np.empty(self.nbytes, np.uint8)
+        for _, gap in self.gaps:
+            image[gap] = _PATTERN[: gap.stop - gap.start]
+        for name in self.poisoned:
+            image[self.spans[name]] = self.poison
+        return image
+
+    @cached_property
+    def template(self) -> Bytes:
+        """One of them, to be copied."""
+        return self.made()
 
 
 @lru_cache(maxsize=64)
-def _layout(sizes: tuple[tuple[str, int], ...], shift: int) -> _Layout:
+def _layout(
+    sizes: tuple[tuple[str, int], ...], shift: int, poisoned: tuple[str, ...], poison: int
+) -> _Layout:
     """The runs of a case, and cases of equal shapes, share it."""
     if not any(nbytes for _, nbytes in sizes):  # nobody gets an address: there is nothing to guard
-        return _Layout({name: slice(0, 0) for name, _ in sizes}, (), 0)
+        return _Layout({name: slice(0, 0) for name, _ in sizes}, (), 0, (), poison)
     spans: dict[str, slice] = {}
     gaps: list[tuple[str, slice]] = []
     cursor, start, before = shift, 0, ""
@@ -111,21 +130,25 @@ def _layout(sizes: tuple[tuple[str, int], ...], shift: int) -> _Layout:
         before, start = name, at + nbytes
         cursor = start + GUARD
     gaps.append((before, slice(start, cursor)))
-    return _Layout(spans, tuple(gaps), cursor)
+    return _Layout(spans, tuple(gaps), cursor, poisoned, poison)
 
 
 class Arena:
-    """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect."""
+    """The arrays of one run. Stage with `view`, then `seal`, call the target between, `fetch`, inspect.
 
-    def __init__(self, memory: Memory, sizes: Mapping[str, int], round_index: int) -> None:
-        layout = _layout(tuple(sizes.items()), ALIGN * (round_index % 7))
+    Those named in ``poisoned`` hold the fill byte of the run.
+    """
+
+    def __init__(
+        self, memory: Memory, sizes: Mapping[str, int], round_index: int, poisoned: tuple[str, ...] = ()
+    ) -> None:
+        key = tuple(sizes.items())
+        layout = _layout(key, ALIGN * (round_index % 7), poisoned, poison_of(round_index))
         self._memory, self._spans, self._gaps = memory, layout.spans, layout.gaps
         self._block = memory.allocate(layout.nbytes + ALIGN) if layout.nbytes else None
         self._base = -(-self._block.address // ALIGN) * ALIGN if self._block else 0
-        self._image: Bytes = np.empty(layout.nbytes, np.uint8)
+        self._image: Bytes = layout.template.copy() if layout.nbytes <= _SMALL else layout.made()
         self._after: Bytes = self._image
-        for _, gap in self._gaps:
-            self._image[gap] = _PATTERN[: gap.stop - gap.start]
 
     def has(self, name: str) -> bool:
         """True where the block holds an array of this name."""
@@ -188,11 +211,9 @@ class Arena:
 
     def guard_hits(self) -> tuple[str, ...]:
         """One line per damaged guard, naming the nearest array."""
-        return tuple(
-            self._describe(before, gap)
-            for before, gap in self._gaps
-            if not _INTACT.startswith(self._after[gap].tobytes())
-        )
+        after = self._after.data
+        bad = [(before, gap) for before, gap in self._gaps if not _INTACT.startswith(after[gap])]
+        return tuple(self._describe(before, gap) for before, gap in bad)
 
     def _describe(self, before: str, gap: slice) -> str:
         bad = np.flatnonzero(self._after[gap] != self._image[gap])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from harness.bench_results import BenchCase, BenchResults, Series
+from harness.bench_results import BenchCase, BenchResults, DeviceSpan, Series
 from harness.results import Outcome
 
 QUANTITIES = {
@@ -89,6 +89,11 @@ def stacks(results: BenchResults) -> list[StepStack]:
         for case in results.cases
         if case.series and case.stages
     ]
+
+
+def spans(results: BenchResults) -> list[tuple[BenchCase, DeviceSpan]]:
+    """Every kernel that a profiler saw, by case."""
+    return [(case, span) for case in results.cases for span in case.device_span or ()]
 
 
 def quantities(results: BenchResults) -> list[str]:

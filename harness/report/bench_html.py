@@ -13,6 +13,7 @@ from harness.report.html import _environment
 from harness.results import Environment, RunInfo
 
 MAX_ROWS, MAX_STACKS, MAX_UNTIMED = 1500, 60, 100
+MAX_OPEN = 40  # rows of a table that stands open
 PARTS = ("tree_build", "verify_attn", "tree_accept", "kv_commit")
 _AXES = (("N", "node slots (budget + 1)"), ("B", "requests"))
 
@@ -22,6 +23,7 @@ def render(results: BenchResults) -> str:
     kernels = bench_digest.timed(results)
     untimed = bench_digest.untimed(results)
     stacks = bench_digest.stacks(results)
+    spans = bench_digest.spans(results)
     longest = max((max(s.whole, s.whole - s.rest) for s in stacks), default=0.0)
     style = (resources.files("harness.report") / "templates" / "style.css").read_text("utf-8")
     rows = [(case, series) for cases in kernels.values() for case in cases for series in case.series]
@@ -40,6 +42,9 @@ def render(results: BenchResults) -> str:
         "parts": PARTS,
         "rows": rows[:MAX_ROWS],
         "more_rows": len(rows) - len(rows[:MAX_ROWS]),
+        "spans": spans[:MAX_ROWS],
+        "more_spans": len(spans) - len(spans[:MAX_ROWS]),
+        "open_spans": len(spans) <= MAX_OPEN,
         "untimed": untimed[:MAX_UNTIMED],
         "more_untimed": len(untimed) - len(untimed[:MAX_UNTIMED]),
         "style": Markup(style),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from harness.bench_results import BenchCase, BenchResults
 from harness.report import bench_digest
 from harness.report.markdown import _cell, _code, _text
-from harness.report.text import seconds
+from harness.report.text import percent, seconds
 
 MAX_ROWS = 60
+SPANS = "Kernels on the device. Spans overlap where kernels do, and may add up to more than the call."
 
 
 def render(results: BenchResults) -> str:
@@ -21,7 +22,7 @@ def render(results: BenchResults) -> str:
     ]
     if text := bench_digest.clocks(results):
         blocks.append(_text(text))
-    blocks += [_untimed(results), _table(results)]
+    blocks += [_untimed(results), _table(results), _spans(results)]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -42,6 +43,21 @@ def _table(results: BenchResults) -> str:
     return head + "\n".join(rows[:MAX_ROWS]) + more
 
 
+def _spans(results: BenchResults) -> str:
+    """Kernels of the calls that launch several; the others have one span, close to their time."""
+    rows = [
+        f"| {_cell(case.case_id)} | {_text(span.cache)} | {_cell(span.kernel)} | {span.launches:g} | "
+        f"{seconds(span.median)} | {percent(case.share_of_call(span))} |"
+        for case in results.cases
+        for span in case.parts
+    ]
+    if not rows:
+        return ""
+    head = "| case | cache | kernel | launches | median span | of the call |\n|---|---|---|---:|---:|---:|\n"
+    more = f"\n\n{len(rows) - MAX_ROWS:,} more in `timing.html`" if len(rows) > MAX_ROWS else ""
+    return f"{SPANS}\n\n{head}" + "\n".join(rows[:MAX_ROWS]) + more
+
+
 def _rows(case: BenchCase) -> list[str]:
     rows = []
     for series in case.series:
@@ -49,6 +65,6 @@ def _rows(case: BenchCase) -> list[str]:
         rows.append(
             f"| {_cell(case.case_id)} | {_text(series.arrangement.cache)} | {seconds(series.median)} | "
             f"{seconds(series.p95)} | {seconds(series.min)} | {series.count} | "
-            f"{f'{share:.1%}' if share is not None else '-'} |"
+            f"{percent(share)} |"
         )
     return rows

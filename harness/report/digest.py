@@ -192,7 +192,7 @@ def verdict(results: Results) -> Verdict:
 
 def facts(results: Results) -> list[tuple[str, str]]:
     """The run in a few named facts."""
-    run, target = results.run, results.target
+    run, target, rate = results.run, results.target, results.cases_per_second
     rows = [
         ("Target", f"{target.name} — {target.description}" if target.description else target.name),
         ("Fixtures", f"{run.fixtures} (suite {run.suite})"),
@@ -201,6 +201,7 @@ def facts(results: Results) -> list[tuple[str, str]]:
         ("Harness", run.harness_version),
         ("Time", run.time),
         ("Duration", f"{run.seconds:,.1f} s"),
+        ("Rate", "" if rate is None else f"{rate:,.0f} cases a second from the first result to the last"),
         ("Command", run.command),
     ]
     return [(name, value) for name, value in rows if value]

@@ -32,7 +32,12 @@ def _environment() -> Environment:
         finalize=lambda value: value if isinstance(value, Markup) else text.clean(str(value)),
     )
     environment.filters.update(
-        clip=text.clip, seconds=text.seconds, share=text.share, count=text.count, standing=digest.standing
+        clip=text.clip,
+        seconds=text.seconds,
+        share=text.share,
+        percent=text.percent,
+        count=text.count,
+        standing=digest.standing,
     )
     environment.globals.update(place=text.place, share_level=_share_level)
     return environment

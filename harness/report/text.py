@@ -49,6 +49,11 @@ def share(value: float | None, policy: str = "exact") -> str:
     return f"{value:.3f}" if value < 10 else f"{value:.3g}"
 
 
+def percent(value: float | None) -> str:
+    """``12.5%``, or a dash where there is none."""
+    return "-" if value is None else f"{value:.1%}"
+
+
 def count(number: int, singular: str, plural: str = "") -> str:
     """``1 case``, ``2,500 cases``."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"

@@ -80,8 +80,7 @@ class Child:
 
     def send(self, job: Job, repeat: int) -> None:
         """Hand over a job."""
-        packer = wire.Packer()
-        self.post(wire.job_message(job, repeat, packer), packer)
+        self.post(wire.job_frame(job, repeat))
 
     def result(self, seconds: float) -> Observation | Death:
         """Wait until ``seconds`` from now for what became of the job."""
@@ -115,16 +114,19 @@ class Child:
         self.kill()  # also what a target started and left behind
         os.close(self._log_fd)
 
-    def post(
-        self, message: wire.Message, packer: wire.Packer | None = None, seconds: float | None = None
-    ) -> None:
+    def post(self, frame: wire.Frame, seconds: float = SEND_TIMEOUT) -> None:
         """Send one frame. A worker that is gone, or reads no more, shows in `frame`."""
-        deadline = time.monotonic() + (SEND_TIMEOUT if seconds is None else seconds)
         with contextlib.suppress(OSError):
-            wire.send(self._work, message, packer.parts if packer else None, deadline)
+            wire.send(self._work, frame, time.monotonic() + seconds)
+
+    def offer(self, frame: wire.Frame) -> wire.Frame:
+        """Send as much of a frame as the worker's channel takes while it is busy; the rest, for `post`."""
+        with contextlib.suppress(OSError):
+            return wire.offer(self._work, frame)
+        return []
 
     def _greet(self, target: str, options: Options, seconds: float) -> Hello:
-        self.post({"target": target, "options": asdict(options)})
+        self.post(wire.framed({"target": target, "options": asdict(options)}))
         frame = self.frame(seconds)
         if not isinstance(frame, Death) and "error" not in frame[0]:
             info = frame[0]["info"]

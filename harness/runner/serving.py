@@ -30,14 +30,14 @@ def opened(incoming: int, outgoing: int, server: Callable[[Target], T]) -> T | N
         target = open_target(message["target"], Options(**message["options"]))
         made = server(target)
     except UsageProblem as error:
-        wire.send(outgoing, {"error": "usage", "message": str(error)})
+        wire.send(outgoing, wire.framed({"error": "usage", "message": str(error)}))
     except EnvironmentProblem as error:
-        wire.send(outgoing, {"error": "environment", "message": str(error)})
+        wire.send(outgoing, wire.framed({"error": "environment", "message": str(error)}))
     except Exception as error:
-        wire.send(outgoing, {"error": "harness", "message": f"{type(error).__name__}: {error}"})
+        wire.send(outgoing, wire.framed({"error": "harness", "message": f"{type(error).__name__}: {error}"}))
     else:
         identity = target.identity
-        wire.send(outgoing, {"info": asdict(identity.info), "facts": dict(identity.facts)})
+        wire.send(outgoing, wire.framed({"info": asdict(identity.info), "facts": dict(identity.facts)}))
         return made
     return None
 
@@ -56,6 +56,6 @@ def report(outgoing: int, error: Exception, kind: str = "case") -> None:
     fatal = bool(getattr(error, "fatal", False))
     known = isinstance(error, HarnessError) or kind != "case"
     text = str(error) if known else f"{type(error).__name__}: {error}"
-    wire.send(outgoing, {"error": "device" if fatal else kind, "message": text})
+    wire.send(outgoing, wire.framed({"error": "device" if fatal else kind, "message": text}))
     if fatal:
         os._exit(DEVICE_FAULT)

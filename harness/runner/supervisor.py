@@ -1,7 +1,7 @@
 """Runs a plan of cases on worker processes: one case in flight per worker, the dead replaced.
 
-While a worker runs one case, its thread here judges the one before and reads the one after. Expected values
-never leave this process.
+While a worker runs one case, its thread here judges the one before and sends the job of the one after, which
+the worker takes when it has answered: it never waits. Expected values never leave this process.
 A case that kills a worker which ran others before is run again, alone: that parts culprit from victim.
 """
 
@@ -16,6 +16,7 @@ from time import monotonic
 from harness.case import Case
 from harness.errors import HarnessError
 from harness.observation import Job, Observation
+from harness.runner import wire
 from harness.runner.child import Child, Death, Hello
 from harness.targets.base import Options
 
@@ -47,23 +48,36 @@ class Settings:
     budget: float | None = None  # seconds after which no further case is begun
 
 
-class Supervisor:
-    """Workers of one target. The first is started at once, so that a target that cannot be opened shows."""
+@dataclass(frozen=True)
+class _Ready:
+    """A case and its job, ready to be sent."""
 
-    def __init__(self, settings: Settings) -> None:
+    case: Case
+    frame: wire.Frame
+
+
+class Supervisor:
+    """Workers of one target. ``ready`` of them are started at once: a target that cannot be opened shows."""
+
+    def __init__(self, settings: Settings, ready: int = 1) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._reading = threading.Lock()  # a fixture file is read by one thread at a time
         self._children: set[Child] = set()
-        self._spare: list[Child] = [self._spawn()]
         self._plan: list[str] = []
         self._deaths = 0
         self._deadline: float | None = None
         self.stopped = ""  # why the rest of the plan was not run
+        try:
+            with ThreadPoolExecutor(ready) as pool:
+                self._spare = list(pool.map(lambda _: self._spawn(), range(ready)))
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def hello(self) -> Hello:
-        """What the target says about itself."""
+        """What the target says about itself; before `run`."""
         return self._spare[0].hello
 
     def run(self, plan: Sequence[str], jobs: int, load: Load, finish: Finish) -> None:
@@ -99,25 +113,28 @@ class Supervisor:
         child: Child | None = None
         before = ""  # the case that the child ran last
         done: tuple[Case, Seen] | None = None
-        case = self._next(load)
-        while case is not None and not self._over():
+        ready = self._next(load)
+        rest = ready.frame if ready is not None else []  # of the job of ``ready``, not yet sent to the child
+        while ready is not None and not self._over():
             child = child or self._start()
             if child is None:
                 break
-            self._send(child, case)
+            child.post(rest)
             if done is not None:
                 finish(*done)
             following = self._next(load)
-            child, seen = self._result(child)
+            unsent = child.offer(following.frame) if following is not None else []
+            kept, seen = self._result(child)
             if before and isinstance(seen, Death) and seen.replace:
-                child, seen = self._alone(case, seen, before)
-            before = case.case_id if child is not None else ""
-            done, case = (case, seen), following
+                kept, seen = self._alone(ready.frame, seen, before)
+            before = ready.case.case_id if kept is not None else ""
+            done = ready.case, seen
+            rest = unsent if kept is child or following is None else following.frame
+            child, ready = kept, following
+        if ready is not None and child is not None:
+            child.kill()  # stopped early: it may be at the job that was sent ahead, which nobody waits for
         if done is not None:
             finish(*done)
-
-    def _send(self, child: Child, case: Case) -> None:
-        child.send(Job(case.kernel, case.inputs, case.scalars), self._settings.repeat)
 
     def _result(self, child: Child) -> tuple[Child | None, Seen]:
         """What became of the case in flight, and the child where it may run another.
@@ -134,25 +151,27 @@ class Supervisor:
             return None, seen
         return child, seen
 
-    def _alone(self, case: Case, death: Death, before: str) -> tuple[Child | None, Seen]:
-        """Run a case again in a fresh worker, after it died in one that ran ``before``."""
+    def _alone(self, frame: wire.Frame, death: Death, before: str) -> tuple[Child | None, Seen]:
+        """Run a job again in a fresh worker, after it died in one that ran ``before``."""
         fresh = self._start()
         if fresh is None:
             return None, death
-        self._send(fresh, case)
+        fresh.post(frame)
         child, seen = self._result(fresh)
         assert not isinstance(seen, Victim)
         if isinstance(seen, Death) and seen.replace:
             return None, replace(seen, message=f"{seen.message} (alone in a fresh worker, too)")
         return child, Victim(seen, before, death)
 
-    def _next(self, load: Load) -> Case | None:
+    def _next(self, load: Load) -> _Ready | None:
         with self._lock:
             case_id = self._plan.pop() if self._plan else None
         if case_id is None:
             return None
         with self._reading:
-            return load(case_id)
+            case = load(case_id)
+        job = Job(case.kernel, case.inputs, case.scalars)
+        return _Ready(case, wire.job_frame(job, self._settings.repeat))
 
     def _over(self) -> bool:
         """True where no further case is to begin."""

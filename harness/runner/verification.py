@@ -91,12 +91,13 @@ class _Run:
         self._done: dict[str, CaseResult] = {}
         self._notes: Counter[str] = Counter()
         self._deaths: list[str] = []
+        self._judged_at: list[float] = []  # when each result was there, by `time.perf_counter`
         self._lock = threading.Lock()
 
     def results(self) -> Results:
         """Run the plan."""
         started, clock = datetime.now(UTC), time.perf_counter()
-        supervisor = Supervisor(self._settings)
+        supervisor = Supervisor(self._settings, max(1, min(self._options.jobs or 1, len(self._plan))))
         hello = supervisor.hello
         device = hello.info.memory == "device"
         jobs = self._options.jobs or (1 if device else cores())
@@ -123,6 +124,7 @@ class _Run:
             cases=cases,
             flags=_meanings({flag for case in cases for flag in case.flags}),
             notes=self._all_notes(hello),
+            cases_per_second=self._rate(),
         )
         reasons = failures(results, self._options.require)
         return replace(results, exit_reason="; ".join(reasons))
@@ -146,6 +148,13 @@ class _Run:
             (verdict, seconds, picture), suspect = self._judged(case, seen), None
         verdict = self._waivers.applied(summary, verdict)
         self._keep(self._result(summary, verdict, seconds, picture, suspect))
+        self._judged_at.append(time.perf_counter())
+
+    def _rate(self) -> float | None:
+        """Cases a second: start and end of the workers are not in it."""
+        if len(self._judged_at) < 2:
+            return None
+        return (len(self._judged_at) - 1) / max(max(self._judged_at) - min(self._judged_at), 1e-9)
 
     def _judged(
         self, case: Case, seen: Observation | Death

@@ -2,8 +2,8 @@
 
 No pickle: what a worker sends can be wrong, but it cannot run anything here. Layout: magic, header length
 (u32), payload length (u64), all little-endian, then the header, then the payload. Spaces at the end of the
-header align the payload. Array values stand in the header as ``{"dtype", "shape", "at"}`` with a byte offset
-into the payload.
+header align the payload. An array stands in the header as ``[dtype, shape, at]`` with a byte offset into the
+payload.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import os
 import select
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ _RECIPES = ("bytes", "unit_bf16")
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 Message = dict[str, Any]
+Entry = list[Any]  # of an array
+Frame = list[bytes | memoryview]  # what is written, in order
 
 
 class WireError(Exception):
@@ -41,29 +44,37 @@ class EndOfStream(Exception):
     """The other side closed between two frames."""
 
 
-def send(
-    fd: int,
-    message: Mapping[str, Any],
-    payload: list[AnyArray] | None = None,
-    deadline: float | None = None,
-) -> None:
+def framed(message: Mapping[str, Any], payload: Sequence[AnyArray] = ()) -> Frame:
+    """A message and the arrays that it speaks of, ready to be written."""
+    header = _to_json(message).encode()
+    header += b" " * (-len(header) % _ALIGN)
+    size = sum([p.nbytes for p in payload])
+    head = _HEAD.pack(_MAGIC, len(header), size) + header
+    if size <= _SMALL:  # in one piece: every write of its own would wake the other side
+        return [b"".join([head, *[p.tobytes() for p in payload]])]
+    return [head, *(p.reshape(-1).view(np.uint8).data for p in payload if p.nbytes)]
+
+
+def send(fd: int, frame: Frame, deadline: float | None = None) -> None:
     """Write one frame. OSError where the other side is gone.
 
     With a ``deadline``, by `time.monotonic`, ``fd`` is not blocking; TimeoutError where it is not read by
     then.
     """
-    parts = payload or []
-    header = _to_json(message).encode()
-    header += b" " * (-len(header) % _ALIGN)
-    size = sum(p.nbytes for p in parts)
-    head = _HEAD.pack(_MAGIC, len(header), size) + header
-    if size <= _SMALL:  # in one piece: every write of its own would wake the other side
-        _write(fd, b"".join([head, *(p.tobytes() for p in parts)]), deadline)
-        return
-    _write(fd, head, deadline)
-    for part in parts:
-        if part.nbytes:
-            _write(fd, part.reshape(-1).view(np.uint8).data, deadline)
+    for part in frame:
+        _write(fd, part, deadline)
+
+
+def offer(fd: int, frame: Frame) -> Frame:
+    """Write as much of a frame as ``fd``, which is not blocking, takes at once; the rest."""
+    for index, part in enumerate(frame):
+        left = memoryview(part)
+        try:
+            while left:
+                left = left[os.write(fd, left) :]
+        except BlockingIOError:
+            return [left, *frame[index + 1 :]]
+    return []
 
 
 def receive(fd: int, deadline: float | None = None) -> tuple[Message, memoryview]:
@@ -93,34 +104,39 @@ class Packer:
         self.parts: list[AnyArray] = []
         self._size = 0
 
-    def array(self, value: AnyArray) -> Message:
+    def array(self, value: AnyArray) -> Entry:
         """The header entry of an array."""
-        flat = np.ascontiguousarray(value)
-        entry = {"dtype": flat.dtype.str, "shape": list(value.shape), "at": self._size}
+        flat = value if value.flags.c_contiguous else np.ascontiguousarray(value)
+        at = self._size
         self.parts.append(flat)
         self._size += flat.nbytes
-        return entry
+        return [flat.dtype.str, value.shape, at]
 
-    def value(self, value: Value) -> Message:
+    def value(self, value: Value) -> Entry | Message:
         """The header entry of an array, a recipe or a patched recipe."""
+        if isinstance(value, np.ndarray):
+            return self.array(value)
         if isinstance(value, Recipe):
-            return {"recipe": [value.kind, value.seed, list(value.shape)]}
-        if isinstance(value, Patched):
-            return {
-                **self.value(value.base),
-                "rows": self.array(value.rows),
-                "values": self.array(value.values),
-            }
-        return self.array(value)
+            return {"recipe": [value.kind, value.seed, value.shape]}
+        base = value.base
+        return {
+            "recipe": [base.kind, base.seed, base.shape],
+            "rows": self.array(value.rows),
+            "values": self.array(value.values),
+        }
 
-    def arrays(self, values: Mapping[str, AnyArray]) -> dict[str, Message]:
+    def arrays(self, values: Mapping[str, AnyArray]) -> dict[str, Entry]:
         """Header entries by name."""
         return {name: self.array(value) for name, value in values.items()}
 
 
-def unpack_array(entry: Message, payload: memoryview) -> AnyArray:
+_dtype = lru_cache(maxsize=64)(np.dtype)  # by name
+
+
+def unpack_array(entry: Entry, payload: memoryview) -> AnyArray:
     """An array of a payload; a view of it."""
-    dtype, shape, start = np.dtype(entry["dtype"]), entry["shape"], int(entry["at"])
+    name, shape, start = entry
+    dtype = _dtype(name)
     if dtype.hasobject or min(shape, default=0) < 0:
         raise WireError(f"an array of {dtype}{shape}")
     nbytes = math.prod(shape) * dtype.itemsize
@@ -129,9 +145,9 @@ def unpack_array(entry: Message, payload: memoryview) -> AnyArray:
     return np.ndarray(shape, dtype, payload, start) if nbytes else np.empty(shape, dtype)
 
 
-def unpack_value(entry: Message, payload: memoryview) -> Value:
+def unpack_value(entry: Entry | Message, payload: memoryview) -> Value:
     """An array, a recipe or a patched recipe."""
-    if "recipe" not in entry:
+    if isinstance(entry, list):
         return unpack_array(entry, payload)
     kind, seed, shape = entry["recipe"]
     if kind not in _RECIPES:
@@ -142,8 +158,14 @@ def unpack_value(entry: Message, payload: memoryview) -> Value:
     return Patched(base, unpack_array(entry["rows"], payload), unpack_array(entry["values"], payload))
 
 
+def job_frame(job: Job, repeat: int) -> Frame:
+    """A job for a worker."""
+    packer = Packer()
+    return framed(job_message(job, repeat, packer), packer.parts)
+
+
 def job_message(job: Job, repeat: int, packer: Packer) -> Message:
-    """A job for a worker, its arrays in ``packer``."""
+    """What a job comes to, its arrays in ``packer``."""
     inputs = {name: packer.value(value) for name, value in job.inputs.items()}
     scalars = {name: value if isinstance(value, int) else float(value) for name, value in job.scalars.items()}
     return {"kernel": job.kernel, "inputs": inputs, "scalars": scalars, "repeat": repeat}
@@ -163,7 +185,8 @@ def send_observation(fd: int, seen: Observation) -> None:
     """What a worker saw."""
     packer = Packer()
     rounds = [packer.arrays(outputs) for outputs in seen.rounds]
-    send(fd, {"rounds": rounds, **{name: getattr(seen, name) for name in _PLAIN}}, packer.parts)
+    message = {"rounds": rounds, **{name: getattr(seen, name) for name in _PLAIN}}
+    send(fd, framed(message, packer.parts))
 
 
 def read_observation(message: Message, payload: memoryview) -> Observation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import cast, get_args
 
@@ -20,7 +21,7 @@ from harness.store.encode import ABSENT, ROLES, Role, parse_number_json
 from harness.store.file import PinnedFile
 from harness.store.manifest import SCHEMA, SCHEMA_VERSION, Manifest, check_version
 from harness.store.pack import TEXT_COLUMNS, content_sha256
-from harness.store.pool import read_array, read_column
+from harness.store.pool import ArrayIndex, read_array, read_column
 from harness.store.samples import sample_fault
 
 
@@ -59,6 +60,7 @@ class KernelIndex:
                 for role in ROLES
             }
             self._check_columns()
+            self._shown = self._axes()
             self.summaries = [self._summary(i) for i in range(self._entry.cases)]
         self.positions = {case_id: i for i, case_id in enumerate(self._text["case_id"])}
         if len(self.positions) != self._entry.cases:
@@ -66,20 +68,20 @@ class KernelIndex:
 
     def case(self, i: int) -> Case:
         """The case at position ``i``."""
-        text = {name: column[i] for name, column in self._text.items()}
+        known = self.summaries[i]
         with self._file.guard():
             return Case(
-                case_id=text["case_id"],
+                case_id=known.case_id,
                 kernel=self._kernel,
-                family=text["family"],
-                flags=self.summaries[i].flags,
-                policy=self.summaries[i].policy,
-                validity=self.summaries[i].validity,
-                seed=self._seeds[i],
+                family=known.family,
+                flags=known.flags,
+                policy=known.policy,
+                validity=known.validity,
+                seed=known.seed,
                 inputs=self._inputs(i),
-                scalars=parse_number_json(text["scalars"]),
+                scalars=dict(_numbers(self._text["scalars"][i])),
                 expected=self._expected(i),
-                notes=parse_number_json(text["notes"]),
+                notes=dict(_numbers(self._text["notes"][i])),
             )
 
     def _inputs(self, i: int) -> dict[str, Value]:
@@ -122,6 +124,11 @@ class KernelIndex:
         if content_sha256(self._kernel, self._text, self._seeds) != self._entry.content_sha256:
             raise self._file.error("the columns do not match content_sha256", "cases")
 
+    def _axes(self) -> list[tuple[tuple[str, ...], ArrayIndex]]:
+        """Arrays of the contract whose shapes show its dimensions, with their axes."""
+        pairs = [(a, self._arrays[role].get(a.name)) for role in ROLES for a in KERNELS[self._kernel].arrays]
+        return [(a.dims, i) for a, i in pairs if i is not None and i.axes == len(a.dims)]
+
     def _strings(self, dataset: h5py.Dataset) -> list[str]:
         return [bytes(text).decode() for text in read_column(self._file, dataset, self._entry.cases)]
 
@@ -133,7 +140,7 @@ class KernelIndex:
             case_id=self._text["case_id"][i],
             kernel=self._kernel,
             family=self._text["family"][i],
-            flags=tuple(json.loads(self._text["flags"][i])),
+            flags=_flags(self._text["flags"][i]),
             policy=cast(Policy, policy),
             validity=cast(Validity, validity),
             seed=self._seeds[i],
@@ -142,12 +149,28 @@ class KernelIndex:
             dims=self._dims(i),
         )
 
-    def _dims(self, i: int) -> dict[str, int]:
-        dims: dict[str, int] = {}
-        for role in ROLES:
-            for array in KERNELS[self._kernel].arrays:
-                index = self._arrays[role].get(array.name)
-                if index is not None and index.encoding[i] and index.shapes.shape[1] == len(array.dims):
-                    for dim, size in zip(array.dims, index.shapes[i].tolist(), strict=True):
-                        dims.setdefault(dim, size)
-        return dims
+    def _dims(self, i: int) -> Mapping[str, int]:
+        shown = ((dims, a.shapes[i]) for dims, a in self._shown if a.encoding[i])
+        return _bound(tuple(shown))
+
+
+@lru_cache(1 << 12)
+def _bound(shown: tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]) -> Mapping[str, int]:
+    """Sizes by letter, from axes and shapes of several arrays; the first says it. Most cases share them."""
+    dims: dict[str, int] = {}
+    for letters, shape in shown:
+        for letter, size in zip(letters, shape, strict=True):
+            dims.setdefault(letter, size)
+    return dims
+
+
+@lru_cache(1 << 12)
+def _flags(text: str) -> tuple[str, ...]:
+    """Flags of a case; few texts stand in many cases."""
+    return tuple(json.loads(text))
+
+
+@lru_cache(1 << 12)
+def _numbers(text: str) -> Mapping[str, int | float]:
+    """Named numbers of a case; few texts stand in many cases."""
+    return parse_number_json(text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 
 from harness.case import ROW_AXES, AnyArray, Expected
 from harness.store.encode import ABSENT, PATCHED, PLAIN, RECIPE, RECIPE_KINDS, SAMPLED, decode
@@ -14,6 +15,7 @@ from harness.store.file import PinnedFile
 
 _MAX_BYTES = 1 << 36  # of one value, recipes included
 _HELD = 1 << 20  # bytes of a pool that is held rather than read value by value
+_NO_ROWS = np.empty(0, "<i8")
 
 
 class _Pool:
@@ -42,28 +44,28 @@ class _Pool:
 
 @dataclass(frozen=True)
 class ArrayIndex:
-    """One array of every case."""
+    """One array of every case. Its columns are lists: a case takes single items of them."""
 
     logical: str
-    encoding: AnyArray
-    shapes: AnyArray
-    offsets: AnyArray
+    axes: int
+    encoding: list[int]
+    shapes: list[tuple[int, ...]]
+    offsets: list[int]
     values: _Pool
-    kinds: AnyArray | None
-    seeds: AnyArray | None
-    row_offsets: AnyArray | None
+    kinds: list[int]  # of recipes; empty where the array has none
+    seeds: list[int]
+    row_offsets: list[int]  # of patches and samples; empty where the array has none
     rows: _Pool | None
 
     def value(self, i: int) -> Expected:
         """The value of case ``i``, which must not be absent."""
-        shape = tuple(self.shapes[i].tolist())
-        data = self.values.part(int(self.offsets[i]), int(self.offsets[i + 1]))
-        rows = np.empty(0, "<i8")
-        if self.rows is not None and self.row_offsets is not None:
-            rows = self.rows.part(int(self.row_offsets[i]), int(self.row_offsets[i + 1]))
-        kind = int(self.kinds[i]) if self.kinds is not None else 0
-        seed = int(self.seeds[i]) if self.seeds is not None else 0
-        return decode(int(self.encoding[i]), self.logical, shape, data, rows, kind, seed)
+        code, rows, kind, seed = self.encoding[i], _NO_ROWS, 0, 0
+        data = self.values.part(self.offsets[i], self.offsets[i + 1])
+        if code in (PATCHED, SAMPLED) and self.rows is not None:
+            rows = self.rows.part(self.row_offsets[i], self.row_offsets[i + 1])
+        if code in (RECIPE, PATCHED):
+            kind, seed = self.kinds[i], self.seeds[i]
+        return decode(code, self.logical, self.shapes[i], data, rows, kind, seed)
 
 
 def read_column(file: PinnedFile, dataset: h5py.Dataset, count: int) -> AnyArray:
@@ -77,44 +79,66 @@ def read_column(file: PinnedFile, dataset: h5py.Dataset, count: int) -> AnyArray
 def read_array(file: PinnedFile, group: h5py.Group, count: int) -> ArrayIndex:
     """The index of one array of ``count`` cases. FixtureError where its parts do not fit each other."""
     parts = dict(group.items())
-    kinds, seeds, row_offsets, rows = map(parts.get, ("recipe_kind", "recipe_seed", "row_offsets", "rows"))
-    array = ArrayIndex(
+    pools = {name: _Pool(file, parts[name]) for name in ("values", "rows") if name in parts}
+    lengths = {"encoding": count, "shapes": count, "offsets": count + 1}
+    optional = {"recipe_kind": count, "recipe_seed": count, "row_offsets": count + 1}
+    lengths |= {name: length for name, length in optional.items() if name in parts}
+    columns = {name: read_column(file, parts[name], length) for name, length in lengths.items()}
+    for offsets, pool in (("offsets", "values"), ("row_offsets", "rows")):
+        if offsets in columns and pool in pools:
+            _check_offsets(file, f"{group.name}/{offsets}", columns[offsets], pools[pool].count)
+    _check_values(file, group.name, columns, pools["values"].dtype.itemsize)
+    items = {name: column.tolist() for name, column in columns.items()}
+    return ArrayIndex(
         logical=str(parts["values"].attrs["logical_dtype"]),
-        encoding=read_column(file, parts["encoding"], count),
-        shapes=read_column(file, parts["shapes"], count),
-        offsets=read_column(file, parts["offsets"], count + 1),
-        values=_Pool(file, parts["values"]),
-        kinds=None if kinds is None else read_column(file, kinds, count),
-        seeds=None if seeds is None else read_column(file, seeds, count),
-        row_offsets=None if row_offsets is None else read_column(file, row_offsets, count + 1),
-        rows=None if rows is None else _Pool(file, rows),
+        axes=columns["shapes"].shape[1],
+        encoding=items["encoding"],
+        shapes=[tuple(shape) for shape in items["shapes"]],
+        offsets=items["offsets"],
+        values=pools["values"],
+        kinds=items.get("recipe_kind", []),
+        seeds=items.get("recipe_seed", []),
+        row_offsets=items.get("row_offsets", []),
+        rows=pools.get("rows"),
     )
-    _check_offsets(file, group.name, array)
-    for i, (code, shape) in enumerate(zip(array.encoding.tolist(), array.shapes.tolist(), strict=True)):
-        if min(shape, default=0) < 0 or math.prod(shape) * array.values.dtype.itemsize > _MAX_BYTES:
-            raise file.error(f"shape {shape} of case {i} is out of bounds", f"{group.name}/shapes")
-        if not _fits(array, i, code, shape):
-            raise file.error(f"case {i} does not fit its shape {shape}", f"{group.name}/encoding")
-    return array
 
 
-def _check_offsets(file: PinnedFile, name: str, array: ArrayIndex) -> None:
-    pairs = [(array.offsets, array.values, "offsets")]
-    if array.rows is not None and array.row_offsets is not None:
-        pairs.append((array.row_offsets, array.rows, "row_offsets"))
-    for offsets, pool, dataset in pairs:
-        if offsets[0] != 0 or offsets[-1] != pool.count or (np.diff(offsets) < 0).any():
-            raise file.error("is not rising from 0 to the pool's length", f"{name}/{dataset}")
+def _check_offsets(file: PinnedFile, name: str, offsets: AnyArray, count: int) -> None:
+    if offsets[0] != 0 or offsets[-1] != count or (np.diff(offsets) < 0).any():
+        raise file.error("is not rising from 0 to the pool's length", name)
 
 
-def _fits(array: ArrayIndex, i: int, code: int, shape: list[int]) -> bool:
-    """Whether what is stored for case ``i`` is what its encoding and shape ask for."""
-    stored = int(array.offsets[i + 1] - array.offsets[i])
-    if code in (RECIPE, PATCHED) and (
-        array.kinds is None or array.seeds is None or int(array.kinds[i]) >= len(RECIPE_KINDS)
-    ):
-        return False
-    if code in (PATCHED, SAMPLED):
-        offsets, width = array.row_offsets, math.prod(shape[ROW_AXES:] if code == SAMPLED else shape[-1:])
-        return offsets is not None and stored == int(offsets[i + 1] - offsets[i]) * width
-    return {ABSENT: stored == 0, PLAIN: stored == math.prod(shape), RECIPE: stored == 0}.get(code, False)
+def _check_values(file: PinnedFile, name: str, columns: Mapping[str, AnyArray], itemsize: int) -> None:
+    """Refuse a value that no memory holds, and one whose parts are not what its encoding asks for."""
+    shapes = columns["shapes"]
+    large = shapes.astype(np.float64).prod(axis=1) * itemsize > _MAX_BYTES
+    bad = np.flatnonzero((shapes < 0).any(axis=1) | large)
+    if bad.size:
+        shape = shapes[bad[0]].tolist()
+        raise file.error(f"shape {shape} of case {bad[0]} is out of bounds", f"{name}/shapes")
+    bad = np.flatnonzero(~_fitting(columns))
+    if bad.size:
+        shape = shapes[bad[0]].tolist()
+        raise file.error(f"case {bad[0]} does not fit its shape {shape}", f"{name}/encoding")
+
+
+def _fitting(columns: Mapping[str, AnyArray]) -> npt.NDArray[np.bool_]:
+    """For every case, whether what is stored is what its encoding and shape ask for."""
+    code, shapes, stored = columns["encoding"], columns["shapes"], np.diff(columns["offsets"])
+    never = np.zeros(len(code), np.bool_)
+    patched, sampled = never, never
+    if "row_offsets" in columns:
+        rows = np.diff(columns["row_offsets"])
+        patched = stored == rows * shapes[:, -1:].prod(axis=1)
+        sampled = stored == rows * shapes[:, ROW_AXES:].prod(axis=1)
+    known = never
+    if "recipe_kind" in columns and "recipe_seed" in columns:
+        known = columns["recipe_kind"] < len(RECIPE_KINDS)
+    fits = {
+        ABSENT: stored == 0,
+        PLAIN: stored == shapes.prod(axis=1),
+        RECIPE: known & (stored == 0),
+        PATCHED: known & patched,
+        SAMPLED: sampled,
+    }
+    return np.select([code == number for number in fits], list(fits.values()), never)

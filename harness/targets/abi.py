@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from harness.contract import (
@@ -45,7 +46,12 @@ HINTS = structure(HINTS_STRUCT)
 
 def filled(kind: type[ctypes.Structure], values: Mapping[str, Any]) -> ctypes.Structure:
     """A struct with ``struct_bytes`` set and every other member taken from ``values`` by name."""
-    return kind(ctypes.sizeof(kind), *[values[name] for name, *_ in kind._fields_[1:]])
+    return kind(ctypes.sizeof(kind), *[values[name] for name in _members(kind)])
+
+
+@cache
+def _members(kind: type[ctypes.Structure]) -> tuple[str, ...]:
+    return tuple(name for name, *_ in kind._fields_[1:])
 
 
 def declare(library: ctypes.CDLL) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from harness.shapes import PAGE_STRIDE, Dims
 from harness.targets.abi import ARGS, PLANTED_EMBED, PLANTED_HEAD, filled
@@ -68,8 +69,13 @@ def _fill(
     scalars: Scalars,
     special: Mapping[str, int | float | None],
 ) -> ctypes.Structure:
-    pointers = {name: address(name) or None for name, ctype, *_ in kind._fields_ if ctype is ctypes.c_void_p}
+    pointers = {name: address(name) or None for name in _pointers(kind)}
     return filled(kind, {**dims, **scalars, **pointers, **special})
+
+
+@cache
+def _pointers(kind: type[ctypes.Structure]) -> tuple[str, ...]:
+    return tuple(name for name, ctype, *_ in kind._fields_ if ctype is ctypes.c_void_p)
 
 
 def _attention_layout(kv: int, dims: Dims, page_stride: int) -> dict[str, int | float | None]:

@@ -51,6 +51,6 @@ def over_limit(kernel: str, dims: Dims, limits: Mapping[str, int]) -> str:
 def plan_hints(inputs: Mapping[str, AnyArray], dims: Dims) -> dict[str, int]:
     """Members of ``ddtree_hints``: upper bounds that a host would know."""
     prefix = inputs.get("prefix_len")
-    longest = int(prefix.max(initial=0)) if prefix is not None else 0
+    longest = max([0, *prefix.ravel().tolist()]) if prefix is not None else 0
     nodes = dims.get("N", dims.get("A", 1))
     return {"live_batch": dims["B"], "max_prefix": longest, "max_nodes": nodes, "reserved": 0}

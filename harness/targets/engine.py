@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from harness.contract import OK, UNSUPPORTED, status_text
-from harness.memory.buffers import Arena, Delays, poison_of
+from harness.memory.buffers import Arena, Delays
 from harness.memory.space import Space
 from harness.observation import DECLARED, Round, Status
 from harness.targets.emulator import Emulator
@@ -66,8 +66,7 @@ class Engine:
             raise Refused("ddtree_workspace_bytes", status)
         if nbytes > MAX_WORKSPACE:
             raise Greedy(f"ddtree_workspace_bytes asks for {nbytes} bytes, more than {MAX_WORKSPACE}")
-        arena = Arena(self.space, {"workspace": nbytes}, round_index)
-        arena.fill("workspace", poison_of(round_index))
+        arena = Arena(self.space, {"workspace": nbytes}, round_index, ("workspace",))
         return Workspace(arena, nbytes)
 
     def plan(self, kernel: str, args: ctypes.Structure, hints: Mapping[str, int]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from harness.case import AnyArray
 from harness.contract import KERNELS, Array, Kernel
 from harness.memory import hostile
-from harness.memory.buffers import Arena, Delays, poison_of
+from harness.memory.buffers import Arena, Delays
 from harness.memory.spread import SpreadPages
 from harness.shapes import Dims, shape_in
 from harness.targets.engine import Engine
@@ -36,19 +36,35 @@ class _Plan:
 
     shapes: Mapping[str, tuple[int, ...]]
     pieces: Mapping[str, Mapping[str, int]]  # names and bytes
+    sizes: Mapping[str, int]  # of the arena, by piece
+    written: tuple[Array, ...]  # outputs that stand in the arena
+    read: tuple[Array, ...]  # inputs, in-out ones among them
+    kept: tuple[str, ...]  # pieces that must not change
 
 
-@lru_cache(maxsize=64)
-def _plan(kernel: str, dims: tuple[tuple[str, int], ...]) -> _Plan:
-    """The runs of a case, and cases of equal shapes, share it."""
-    shapes = {a.name: shape_in(a, dict(dims)) for a in KERNELS[kernel].arrays}
+@lru_cache(maxsize=256)
+def _plan(kernel: str, dims: tuple[tuple[str, int], ...], spread: bool, wants_lse: bool) -> _Plan:
+    """The runs of a case, and cases of equal shapes, share it. ``spread``: ``kv`` is outside the arena."""
+    arrays, sizes_of = KERNELS[kernel].arrays, dict(dims)
+    shapes = {a.name: shape_in(a, sizes_of) for a in arrays}
     pieces: dict[str, dict[str, int]] = {}
-    for array in KERNELS[kernel].arrays:
+    sizes: dict[str, int] = {}
+    for array in arrays:
         nbytes, names = nbytes_of(array, shapes[array.name]), [array.name]
         if array.role == "inout":
-            names = layer_names(dict(dims)["Y"])
+            names = layer_names(sizes_of["Y"])
+            sizes["layer_base"] = 8 * sizes_of["Y"]
         pieces[array.name] = dict.fromkeys(names, nbytes // len(names))
-    return _Plan(shapes, pieces)
+        if not (spread and array.name == "kv") and (array.name != "lse" or wants_lse):
+            sizes |= pieces[array.name]
+    return _Plan(
+        shapes,
+        pieces,
+        sizes,
+        written=tuple(a for a in arrays if a.role == "out" and a.name in sizes),
+        read=tuple(a for a in arrays if a.role != "out"),
+        kept=(*(a.name for a in arrays if a.role == "in"), *(n for n in sizes if n == "layer_base")),
+    )
 
 
 class Staging:
@@ -61,20 +77,14 @@ class Staging:
         self, engine: Engine, kernel: Kernel, dims: Dims, page_stride: int, round_index: int
     ) -> None:
         self._kernel, self._dims, self._round = kernel, dims, round_index
-        plan = _plan(kernel.name, tuple(dims.items()))
-        self._shapes, self._pieces = plan.shapes, plan.pieces
+        self._plan = plan = _plan(kernel.name, tuple(dims.items()), page_stride > 0, engine.wants_lse)
         self._pools: dict[str, SpreadPages] = {}
-        sizes: dict[str, int] = {}
-        for array in kernel.arrays:
-            if array.role == "inout":
-                sizes["layer_base"] = 8 * dims["Y"]
-            for name, nbytes in self._pieces[array.name].items():
-                if array.name == "kv" and page_stride:
-                    pages, step = dims["G"], page_stride * array.numpy_dtype.itemsize
-                    self._pools[name] = SpreadPages(engine.space, name, pages, nbytes // pages, step)
-                elif array.name != "lse" or engine.wants_lse:
-                    sizes[name] = nbytes
-        self.arena = Arena(engine.space, sizes, round_index)
+        if page_stride:
+            pages, step = dims["G"], page_stride * kernel.array("kv").numpy_dtype.itemsize
+            for name, nbytes in plan.pieces["kv"].items():
+                self._pools[name] = SpreadPages(engine.space, name, pages, nbytes // pages, step)
+        poisoned = tuple([array.name for array in plan.written])
+        self.arena = Arena(engine.space, plan.sizes, round_index, poisoned)
         self._all: list[Arena | SpreadPages] = [self.arena, *self._pools.values()]
 
     def address(self, name: str) -> int:
@@ -82,15 +92,12 @@ class Staging:
         return self._pools[name].address if name in self._pools else self.arena.address(name)
 
     def stage(self, inputs: Arrays, hidden: Arrays) -> None:
-        """Put ``inputs`` in place and poison in every output.
+        """Put ``inputs`` in place; poison stands in every output.
 
         What no live node of ``hidden`` sees, rows and queries of verify_attn, becomes hostile.
         """
-        for array in self._kernel.arrays:
-            if array.role != "out":
-                self._put(array, inputs[array.name], hidden)
-            elif self.arena.has(array.name):
-                self.arena.fill(array.name, poison_of(self._round))
+        for array in self._plan.read:
+            self._put(array, inputs[array.name], hidden)
         if self._kernel.name == "verify_attn":
             queries = self.arena.view("q", np.uint16, inputs["q"].shape)
             dead = hostile.dead_queries(inputs["node_count"], self._dims["N"])
@@ -121,14 +128,14 @@ class Staging:
     def outputs(self) -> dict[str, AnyArray]:
         """What the target left in the outputs."""
         found: dict[str, AnyArray] = {}
-        for array in self._kernel.outputs:
-            shape, dtype = self._shapes[array.name], array.numpy_dtype
+        shapes = self._plan.shapes
+        for array in self._kernel.arrays:
             if array.role == "inout":
-                found[array.name] = np.stack(
-                    [self._read(n, dtype, shape[1:]) for n in self._pieces[array.name]]
-                )
-            elif self.arena.has(array.name):
-                found[array.name] = self.arena.read(array.name, dtype, shape)
+                layers = self._plan.pieces[array.name]
+                shape = shapes[array.name][1:]
+                found[array.name] = np.stack([self._read(n, array.numpy_dtype, shape) for n in layers])
+        for array in self._plan.written:
+            found[array.name] = self.arena.read(array.name, array.numpy_dtype, shapes[array.name])
         return found
 
     def guard_hits(self) -> tuple[str, ...]:
@@ -137,16 +144,14 @@ class Staging:
 
     def mutated(self) -> tuple[str, ...]:
         """Names of inputs whose bytes are not those staged."""
-        names = [a.name for a in self._kernel.arrays if a.role == "in"]
-        names += ["layer_base"] if self.arena.has("layer_base") else []
         return tuple(
             name
-            for name in names
+            for name in self._plan.kept
             if (self._pools[name].changed() if name in self._pools else self.arena.changed(name))
         )
 
     def _put(self, array: Array, value: AnyArray, hidden: Arrays) -> None:
-        names = self._pieces[array.name]
+        names = self._plan.pieces[array.name]
         unseen = array.name == "kv" and self._kernel.name == "verify_attn"
         if unseen and "kv" in self._pools:
             value = value.copy()

@@ -12,6 +12,7 @@ from harness.bench_results import (
     BenchResults,
     Ceilings,
     Clocks,
+    DeviceSpan,
     Floor,
     Series,
     Stage,
@@ -28,6 +29,13 @@ def series(cache: str, base: float, count: int = 30) -> Series:
                       "rotation" if cache == "cold" else "")  # fmt: skip
     clocks = Clocks((1980, 1965), (3201, 3201), (40, 41), ("software power cap",))
     return Series(how, tuple(base * (1 + (i * 7 % 13) / 500) for i in range(count)), clocks)
+
+
+def spans(kernel: str) -> tuple[DeviceSpan, ...] | None:
+    """Several kernels of a step, one of an attention, none of what was not profiled."""
+    names = {"greedy_step": ("tree<&>", "attn"), "verify_attn": ("attn",)}.get(kernel, ())
+    made = [DeviceSpan("warm", name, 2.0, 1e-6, 1.5e-6, 2e-6, 500) for name in names]
+    return tuple(made) or None
 
 
 def made() -> BenchResults:
@@ -49,7 +57,7 @@ def made() -> BenchResults:
                     Floor(10**6, 10**5, 10**9, size, 2e-6, 1e-6),
                     (series("cold", size * 1e-6), series("warm", size * 6e-7)),
                     stages,
-                    None,
+                    spans(kernel),
                 )
             )
     bad = "tree_accept/<b>made</b>/1"

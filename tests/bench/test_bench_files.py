@@ -38,6 +38,7 @@ def test_the_schema_holds_and_names_every_field() -> None:
     assert set(schema("bench.schema.json")["required"]) == set(body)
     assert set(definitions["case"]["required"]) == set(body["cases"][0])
     assert set(definitions["series"]["required"]) == set(body["cases"][0]["series"][0])
+    assert set(definitions["span"]["required"]) == set(body["cases"][-2]["device_span"][0])
     assert definitions["outcome"]["enum"] == [str(outcome) for outcome in Outcome]
 
 
@@ -49,6 +50,8 @@ def test_the_schema_holds_and_names_every_field() -> None:
         lambda body: body["cases"][0].update(colour="red"),
         lambda body: body["cases"][0]["series"][0]["arrangement"].update(cache="lukewarm"),
         lambda body: body.update(planned=-1),
+        lambda body: body["cases"][-2]["device_span"][0].pop("launches"),
+        lambda body: body["cases"][-2].update(device_span=[]),
     ],
 )
 def test_the_schema_refuses(change) -> None:

@@ -172,7 +172,7 @@ def test_supervisor_of_a_verify(benchmark: Any, trees: list[Case], tmp_path: Pat
     def supervise() -> int:
         with open_set(tmp_path / "set") as fixtures:
             for case, told in zip(fixtures.cases(), answers, strict=True):
-                wire.job_message(Job(case.kernel, case.inputs, case.scalars), 2, wire.Packer())
+                wire.job_frame(Job(case.kernel, case.inputs, case.scalars), 2)
                 assert judge(case, wire.read_observation(*told)).outcome is Outcome.PASS
         return TREES
 

@@ -12,8 +12,8 @@ from built import SEED, families
 import references
 from harness.case import AnyArray, Case, Value, known
 from harness.cases.base import Draft, Family, Params, make_case, make_cases
-from harness.cases.topk import build_inputs, grid_rows
-from harness.cases.walks import accept_inputs, walk
+from harness.cases.blocks.topk import build_inputs, grid_rows
+from harness.cases.blocks.walks import accept_inputs, walk
 from harness.draw import Draw
 from harness.errors import HarnessError
 from harness.stacked import STACKED, outputs_of_all

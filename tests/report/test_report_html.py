@@ -55,6 +55,12 @@ def test_a_failure_says_everything() -> None:
     assert "the paths part after node" in page.text
 
 
+def test_the_rate_of_the_replay_is_a_fact() -> None:
+    assert "cases a second" not in html.render(sample.passing())
+    page = html.render(replace(sample.passing(), cases_per_second=1234.56))
+    assert "1,235 cases a second from the first result to the last" in page
+
+
 def test_timing_is_labelled() -> None:
     assert "Emulated: no performance figure" in check(html.render(sample.failing("cpu"))).text
     assert "Event time on the device" in check(html.render(sample.passing("cuda"))).text

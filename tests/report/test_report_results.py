@@ -46,6 +46,7 @@ def test_schema_and_code_agree_on_names() -> None:
         lambda body: body["cases"][0].update(outcome="FINE"),
         lambda body: body.update(planned=-1),
         lambda body: body["totals"].pop("PASS"),
+        lambda body: body.update(cases_per_second=0),
     ],
 )
 def test_schema_refuses(change: object) -> None:
@@ -53,6 +54,13 @@ def test_schema_refuses(change: object) -> None:
     change(body)  # type: ignore[operator]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(body, schema())
+
+
+def test_a_file_from_before_the_rate_is_read(tmp_path: Path) -> None:
+    body = json.loads(sample.failing().to_json())
+    assert body.pop("cases_per_second") is None
+    (tmp_path / "results.json").write_text(json.dumps(body))
+    assert load_results(tmp_path / "results.json") == sample.failing()
 
 
 @pytest.mark.parametrize("run", RUNS)

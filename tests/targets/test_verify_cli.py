@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -43,7 +44,9 @@ def test_pass(here: Path, small_set: Path, capsys: pytest.CaptureFixture[str]) -
     lines = out.splitlines()
     assert lines[1].split() == ["kernel", "PASS", "worst", "share", "emulated"]
     assert lines[2].split()[:3] == ["tree_build", str(len(BUDGETS)), "exact"]
-    assert lines[-1].startswith("PASS (")
+    assert re.fullmatch(
+        r"PASS \([\d.]+ s, [\d,]+ cases a second from the first result to the last\)", lines[-1]
+    )
     folder = here / "reports" / "cpu-smoke"
     names = {path.name for path in folder.iterdir()}
     assert {"results.json", "junit.xml", "summary.md", "index.html"} <= names
@@ -56,6 +59,8 @@ def test_results_file(here: Path, small_set: Path) -> None:
     results = load_results(here / "out" / "results.json")
     assert (results.exit_code, results.exit_reason) == (1, "1 WRONG_VALUES")
     assert results.planned == len(results.cases) == len(BUDGETS)
+    assert results.cases_per_second is not None
+    assert results.cases_per_second > (len(BUDGETS) - 1) / results.run.seconds  # the start is not in it
     assert results.run.command.startswith("harness verify ")
     assert results.run.options["kernels"] == ["tree_build"]
     assert results.environment.facts.keys() >= {"python", "numpy", "cpu", "platform"}

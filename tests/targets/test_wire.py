@@ -41,7 +41,7 @@ def test_jobs_survive_the_wire() -> None:
     job = Job("tree_build", inputs, {"budget": 8, "scale": np.float32(0.1).item()})
     packer = wire.Packer()
     message = wire.job_message(job, 3, packer)
-    got, repeat = wire.read_job(*through_a_pipe(lambda fd: wire.send(fd, message, packer.parts)))
+    got, repeat = wire.read_job(*through_a_pipe(lambda fd: wire.send(fd, wire.framed(message, packer.parts))))
     assert (got.kernel, got.scalars, repeat) == (job.kernel, job.scalars, 3)
     for name in ("a", "empty", "scalar", "nan", "large"):
         assert got.inputs[name].dtype == inputs[name].dtype
@@ -81,18 +81,27 @@ def test_an_end_between_frames_is_no_damage() -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        {"dtype": "<i4", "shape": [9], "at": 0},
-        {"dtype": "<i4", "shape": [1], "at": -4},
-        {"dtype": "<i4", "shape": [-1], "at": 0},
-        {"dtype": "|O", "shape": [1], "at": 0},
+        ["<i4", [9], 0],
+        ["<i4", [1], -4],
+        ["<i4", [-1], 0],
+        ["|O", [1], 0],
         {"recipe": ["pickle", 1, [4]]},
     ],
 )
-def test_arrays_outside_of_their_frame_are_refused(entry: dict[str, object]) -> None:
+def test_arrays_outside_of_their_frame_are_refused(entry: list[object] | dict[str, object]) -> None:
     with pytest.raises(wire.WireError):
         wire.unpack_value(entry, bytearray(16))
     with pytest.raises(wire.WireError):
         wire.read_observation({"rounds": []}, bytearray())
+
+
+@pytest.mark.parametrize(
+    "entry", [[], ["<i4", [1]], ["<i4", "a", 0], [["<i4"], [1], 0], ["<i4", [1.5], 0], {}, 7]
+)
+def test_entries_that_describe_no_array_are_damage(entry: object) -> None:
+    told = {**{name: () for name in wire._PLAIN}, "status": "done", "rounds": [{"x": entry}]}
+    with pytest.raises(wire.WireError, match="incomplete observation"):
+        wire.read_observation(told, memoryview(bytearray(16)))
 
 
 def test_the_wire_has_no_pickle() -> None:
