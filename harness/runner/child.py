@@ -198,7 +198,9 @@ def _signal_name(number: int) -> str:
 
 def _environment(target: str) -> dict[str, str]:
     """This environment, with this package importable and one thread per numeric library."""
-    root = str(Path(harness.__path__[0]).resolve().parent)
+    root = str(
+        Path(harness.__file__).resolve().parents[1]
+    )  # its first __path__ may be that of an editable install
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     threads = {name: os.environ.get(name, "1") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
     return {**os.environ, **threads, **worker_environment(target), "PYTHONPATH": os.pathsep.join(paths)}
