@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache, lru_cache
+from numbers import Real
 
 import numpy as np
 
@@ -70,6 +71,9 @@ def _outputs(kernel_name: str, planted: bool) -> tuple[Array, ...]:
 
 def bind(kernel: Kernel, inputs: Mapping[str, Value], scalars: Mapping[str, int | float]) -> Dims:
     """Sizes of every dimension letter. UsageProblem for a missing, unknown or misshapen input or scalar."""
+    for name, number in scalars.items():
+        if not isinstance(number, Real):
+            raise UsageProblem(f"{kernel.name}: {name} is {type(number).__name__}, want a number")
     forms = tuple((name, (dtype_of(value), shape_of(value))) for name, value in inputs.items())
     return dict(_bound(kernel.name, forms, tuple(scalars.items())))
 

@@ -114,10 +114,11 @@ class Child:
         self.kill()  # also what a target started and left behind
         os.close(self._log_fd)
 
-    def post(self, frame: wire.Frame, seconds: float = SEND_TIMEOUT) -> None:
-        """Send one frame. A worker that is gone, or reads no more, shows in `frame`."""
+    def post(self, frame: wire.Frame, seconds: float | None = None) -> None:
+        """Send one frame, within ``SEND_TIMEOUT`` unless told. A worker that is gone, or reads no more, shows in `frame`."""
         with contextlib.suppress(OSError):
-            wire.send(self._work, frame, time.monotonic() + seconds)
+            deadline = time.monotonic() + (SEND_TIMEOUT if seconds is None else seconds)
+            wire.send(self._work, frame, deadline)
 
     def offer(self, frame: wire.Frame) -> wire.Frame:
         """Send as much of a frame as the worker's channel takes while it is busy; the rest, for `post`."""

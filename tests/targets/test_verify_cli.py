@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from command_line import exit_code
 from made import BUDGETS, HIT
@@ -195,6 +196,11 @@ def test_run_calls_one_kernel_here(faulty) -> None:
             assert value.tobytes() == case.expected[name].tobytes()
     with pytest.raises(harness.errors.UsageProblem, match="scalars: budget missing"):
         harness.run("tree_build", case.inputs)
+    for budget, kind in (([HIT], "list"), (np.array(HIT), "ndarray"), (None, "NoneType"), ("8", "str")):
+        with pytest.raises(
+            harness.errors.UsageProblem, match=f"^tree_build: budget is {kind}, want a number$"
+        ):
+            harness.run("tree_build", case.inputs, budget=budget)
     with pytest.raises(harness.errors.UsageProblem, match="unknown kernel"):
         harness.run("no_kernel", case.inputs)
     for fault in ("PAST_END", "EDIT_INPUT", "INVALID"):

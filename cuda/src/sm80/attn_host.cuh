@@ -114,6 +114,7 @@ int32_t run(void (*kernel)(Problem), const ddtree_verify_attn_args& args, int sh
     problem.workers = workers;
     problem.shares = static_cast<Shares*>(workspace);
     problem.partial = reinterpret_cast<float*>(static_cast<unsigned char*>(workspace) + shares_bytes(args));
+    // Not dependently: that cost the whole step 3 us, and the merge reads lengths before it waits.
     cudaError_t error = LAUNCH(kernel, dim3(workers), dim3(kThreads), Tile::kBytes, stream, problem);
     if (error == cudaSuccess) {
         error = launch_merge<Tile>(problem, row_blocks_of(args), stream);
