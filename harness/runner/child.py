@@ -115,7 +115,7 @@ class Child:
         os.close(self._log_fd)
 
     def post(self, frame: wire.Frame, seconds: float | None = None) -> None:
-        """Send one frame, in `SEND_TIMEOUT` at most. A worker that is gone, or reads no more, shows in `frame`."""
+        """Send one frame, in `SEND_TIMEOUT` at most. `frame` shows a worker that is gone or reads no more."""
         with contextlib.suppress(OSError):
             deadline = time.monotonic() + (SEND_TIMEOUT if seconds is None else seconds)
             wire.send(self._work, frame, deadline)
