@@ -65,7 +65,14 @@ class Memory(Protocol):
 
 @runtime_checkable
 class Delays(Protocol):
-    """A space whose calls follow each other on a stream, so that inputs can come late."""
+    """A space whose calls follow each other on a stream, so that inputs can come late.
+
+    ``pause``: microseconds by which they do. ``missed``: inputs of a timed call came before work that it put
+    elsewhere, or may have; nobody sets it back but the caller.
+    """
+
+    pause: int
+    missed: bool
 
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then the copy on the stream of the calls; returns at once."""

@@ -11,10 +11,12 @@ from harness.errors import EnvironmentProblem, HarnessError
 
 NO_DEVICE = 100
 NOT_SUPPORTED = 801
+_NOT_READY = 600
 _HARMLESS = (1, 2, NOT_SUPPORTED)  # invalid value, out of memory: the context lives on
 _ATTRIBUTES = {"multiprocessors": 16, "major": 75, "minor": 76}
 _CAPTURE_THREAD_LOCAL = 1
 _NON_BLOCKING = 1
+_DEFAULT_STREAMS = (1, 2)  # the legacy one, and that of this thread
 _REMEDY = "run on a machine with an NVIDIA GPU and driver, or use --target cpu"
 
 
@@ -54,12 +56,16 @@ class Driver:
 
     def call(self, name: str, *arguments: Any) -> None:
         """One driver call; DriverError unless it returns CUDA_SUCCESS."""
+        self._code(name, (0,), arguments)
+
+    def _code(self, name: str, good: tuple[int, ...], arguments: tuple[Any, ...]) -> int:
         function = getattr(self._library, name, None)
         if function is None:
             raise DriverError(name, NOT_SUPPORTED, "no such symbol in this driver")
         code = function(*arguments)
-        if code != 0:
+        if code not in good:
             raise DriverError(name, code, self._error_name(code))
+        return int(code)
 
     def made(self, name: str, *arguments: Any) -> int:
         """A call that returns a handle or address through its first argument."""
@@ -146,6 +152,17 @@ class Driver:
     def record_event(self, event: int, stream: int) -> None:
         """Put the event into the stream."""
         self.call("cuEventRecord", ctypes.c_void_p(event), ctypes.c_void_p(stream))
+
+    def happened(self, event: int) -> bool:
+        """True where all that was in its stream before the event has ended."""
+        return self._code("cuEventQuery", (0, _NOT_READY), (ctypes.c_void_p(event),)) == 0
+
+    def default_streams_idle(self) -> bool:
+        """True where nothing is under way on a default stream of this context."""
+        return all(
+            self._code("cuStreamQuery", (0, _NOT_READY), (ctypes.c_void_p(stream),)) == 0
+            for stream in _DEFAULT_STREAMS
+        )
 
     def elapsed(self, start: int, end: int) -> float:
         """Seconds between two events that have happened."""

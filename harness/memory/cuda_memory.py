@@ -14,8 +14,6 @@ from harness.memory.buffers import Bytes
 from harness.memory.cuda_driver import NOT_SUPPORTED, Driver, DriverError
 from harness.memory.space import CaptureFailed, CaptureUnavailable
 
-PAUSE_MICROSECONDS = 300  # far longer than the host needs to enqueue a call (10 to 60 us)
-
 SMALLEST_KEPT, LARGEST_KEPT = 1 << 18, 1 << 26  # bytes of an allocation that is used again
 _STEP = 1 << 21  # what a device maps at a time: sizes above it are multiples
 
@@ -119,6 +117,9 @@ class DeviceMemory:
         self._stream = self._driver.new_stream()
         self._pinned: PinnedBlock | None = None
         self._events = self._driver.new_event(), self._driver.new_event()
+        self._arrival = self._driver.new_event()  # between a pause and its copy
+        self._awaited = False
+        self.pause, self.missed = 0, False
 
     @property
     def stream(self) -> int | None:
@@ -141,7 +142,9 @@ class DeviceMemory:
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then a copy from pinned memory; what is not on the stream comes before it."""
         source = self._staged(data)
-        self._driver.pause(self._stream, PAUSE_MICROSECONDS)
+        self._driver.pause(self._stream, self.pause)
+        self._driver.record_event(self._arrival, self._stream)
+        self._awaited = True
         self._driver.host_to_device_on(self._stream, address, source, data.size)
 
     def upload(self, address: int, data: Bytes) -> None:
@@ -181,8 +184,23 @@ class DeviceMemory:
         self._driver.record_event(start, self._stream)
         status = call()
         self._driver.record_event(end, self._stream)
+        if self._awaited:
+            self._awaited = False
+            self.missed |= self._came_early()
         self._driver.synchronize()
         return status, self._driver.elapsed(start, end)
+
+    def _came_early(self) -> bool:
+        """True unless the default streams have ended what a call put there before its late inputs arrived.
+
+        Other processes on the device, or a busy host, hold such work back for longer than any fixed pause.
+        """
+        while True:
+            idle = self._driver.default_streams_idle()
+            if self._driver.happened(self._arrival):
+                return True
+            if idle:
+                return False
 
     def record(self, call: Callable[[], int]) -> DeviceGraph:
         """The graph of what ``call`` enqueues on the stream."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -93,8 +94,10 @@ class LibraryTarget:
         if self.engine.emulator is not None:
             self.engine.emulator.prepare(round_index)
         if job.kernel == "greedy_step":
-            return run_steps(self.engine, inputs, job.scalars, job.dims, round_index)
-        return run_single(self.engine, job.kernel, inputs, job.scalars, job.dims, round_index)
+            run = partial(run_steps, self.engine)
+        else:
+            run = partial(run_single, self.engine, job.kernel)
+        return self.engine.with_late_inputs(partial(run, inputs, job.scalars, job.dims, round_index))
 
 
 def _open_space(library: Library) -> tuple[Space, dict[str, str]]:

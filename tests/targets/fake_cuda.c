@@ -6,7 +6,10 @@
  * cuCtxSynchronize and all later ones fail as an illegal address does.
  *
  * Host functions and asynchronous copies wait in their stream until the device is synchronised, or until a
- * library that works on this stream lets the work before it happen (fake_cuda_run_stream). */
+ * library that works on this stream lets the work before it happen (fake_cuda_run_stream). For the harness such a
+ * call returns while the stream still pauses. Work that a library puts on another stream happens at once, or, where
+ * the pause is shorter than the FAKE_CUDA_BUSY microseconds for which the device serves others, after the pause
+ * and what follows it (fake_cuda_other_stream). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,7 @@
 
 #define API __attribute__((visibility("default")))
 typedef int result;
-enum { SUCCESS = 0, NO_DEVICE = 100, ILLEGAL_ADDRESS = 700, NOT_SUPPORTED = 801 };
+enum { SUCCESS = 0, NO_DEVICE = 100, NOT_READY = 600, ILLEGAL_ADDRESS = 700, NOT_SUPPORTED = 801 };
 
 static int setting(const char* name, int otherwise) {
     const char* text = getenv(name);
@@ -80,6 +83,17 @@ API void fake_cuda_run_stream(void* stream) {
 API result cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
     return enqueue((struct work){.stream = stream, .function = function, .data = data});
 }
+static int arrived; /* the host can know that a pause is over */
+API void fake_cuda_other_stream(void) {
+    for (int i = 0; i < queued; ++i) {
+        if (queue[i].to == 0 && (intptr_t)queue[i].data < setting("FAKE_CUDA_BUSY", 0)) {
+            fake_cuda_run_stream(NULL);
+            arrived = 1;
+        }
+    }
+}
+API result cuStreamQuery(void* stream) { return stream ? SUCCESS : 1; }
+API result cuEventQuery(void* event) { return event == NULL ? 1 : arrived ? SUCCESS : NOT_READY; }
 API result cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, void* stream) {
     return enqueue((struct work){.stream = stream, .to = to, .from = from, .bytes = bytes});
 }
@@ -88,6 +102,7 @@ API result cuMemFreeHost(void* address) { free(address); return SUCCESS; }
 
 API result cuCtxSynchronize(void) {
     fake_cuda_run_stream(NULL);
+    arrived = 0;
     static int calls;
     int fault = setting("FAKE_CUDA_FAULT", 0);
     return fault && ++calls >= fault ? ILLEGAL_ADDRESS : SUCCESS;

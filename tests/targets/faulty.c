@@ -64,10 +64,12 @@ static void* real(const char* name) {
 /* What waits on the stream happens before a kernel that is launched on it. */
 static void in_order(void* stream) {
 #ifdef DEVICE
-    if (FAULT == OTHER_STREAM) return;
-    void (*run)(void*) = (void (*)(void*))dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "fake_cuda_run_stream");
-    if (run == NULL) abort();
-    run(stream);
+    void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void (*run)(void*) = (void (*)(void*))dlsym(driver, "fake_cuda_run_stream");
+    void (*beside)(void) = (void (*)(void))dlsym(driver, "fake_cuda_other_stream");
+    if (run == NULL || beside == NULL) abort();
+    if (FAULT == OTHER_STREAM) beside();
+    else run(stream);
 #else
     (void)stream;
 #endif

@@ -26,6 +26,7 @@ from harness.store import write_set
 from harness.store.manifest import SetInfo
 from harness.targets import open_target
 from harness.targets.decoy import decoy
+from harness.targets.engine import NEVER_LATE, PAUSES
 
 
 def family_cases(kernel: str, name: str, suite: str = "smoke") -> list[Case]:
@@ -101,21 +102,32 @@ def test_offsets_of_32_bits(faulty, tmp_path: Path) -> None:
     assert all(results[c.case_id] is not Outcome.PASS for c in far)
 
 
+@pytest.mark.parametrize("busy", [0, *(pause + 1 for pause in PAUSES[:-1])])
 def test_a_kernel_on_another_stream_meets_the_old_inputs(
-    faulty, fake_cuda: Path, monkeypatch: pytest.MonkeyPatch, small_set: Path
+    faulty, fake_cuda: Path, monkeypatch: pytest.MonkeyPatch, small_set: Path, busy: int
 ) -> None:
+    """Also where the device serves others for longer than the first pauses last."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_cuda))
+    monkeypatch.setenv("FAKE_CUDA_BUSY", str(busy))
     results = verify(small_set, str(faulty("OTHER_STREAM", "-DDEVICE")))
     late = [c for c in results.cases if c.outcome in (Outcome.UNWRITTEN, Outcome.WRONG_VALUES)]
     assert len(late) == results.planned
     assert {c.kernel for c in late} == set(KERNELS)
 
 
-def test_only_a_device_delays_its_inputs() -> None:
-    from harness.memory.cuda_memory import DeviceMemory
+def test_inputs_that_never_come_late_are_noted(
+    faulty, fake_cuda: Path, monkeypatch: pytest.MonkeyPatch, small_set: Path
+) -> None:
+    """A call that waits for the device leaves nothing to be seen: it passes, and the report says so."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_cuda))
+    monkeypatch.setenv("FAKE_CUDA_BUSY", str(PAUSES[-1] + 1))
+    results = verify(small_set, str(faulty("OTHER_STREAM", "-DDEVICE")), kernels=("tree_build",))
+    assert results.totals["PASS"] == results.planned
+    assert results.notes == (f"{NEVER_LATE} ({results.planned} cases)",)
 
+
+def test_inputs_do_not_come_late_on_the_host() -> None:
     assert not isinstance(HostMemory(), Delays)
-    assert issubclass(DeviceMemory, Delays)
 
 
 def test_spread_pages_are_watched_page_by_page() -> None:

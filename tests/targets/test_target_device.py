@@ -10,6 +10,7 @@ from harness import verify
 from harness.errors import EnvironmentProblem
 from harness.memory.cuda_driver import DriverError
 from harness.results import Outcome
+from harness.targets.engine import NEVER_LATE
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def test_everything_passes_on_device_memory(small_set: Path, driver, device_libr
     assert (results.totals["PASS"], results.exit_reason) == (results.planned, "")
     assert (results.target.memory, results.target.timing) == ("device", "event")
     assert results.run.options["jobs"] == 1
+    assert NEVER_LATE not in " ".join(results.notes)
     facts = results.environment.facts
     assert (facts["device"], facts["compute capability"]) == ("Fake GPU", "9.0")
     assert facts["driver"].startswith("CUDA 13.1")
