@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.bench.child import BenchChild
 from harness.bench.duel import SideEnded, Sides, against, duel, no_times
 from harness.bench.first_step import first_step
+from harness.bench.measure import caches_of
 from harness.bench.run import EMULATED, plan_of, run_info
 from harness.bench_results import BenchResults, Series, load_bench
 from harness.case import Case
@@ -76,9 +77,9 @@ class _Run:
             self._close()
             raise
         self._hello = {side: child.hello for side, child in self._children.items()}
-        memories = {hello.info.memory for hello in self._hello.values()}
-        self._caches = ("cold", "warm") if memories == {"device"} else ("not controlled",)
-        self._on_gpu = "device" in memories
+        infos = [hello.info for hello in self._hello.values()]
+        self._caches = caches_of(*infos)
+        self._on_gpu = any(info.memory == "device" for info in infos)
 
     def results(self, notify: Callable[[str], None]) -> CompareResults:
         """Compare case by case; alone on the GPU where a target uses one."""

@@ -12,12 +12,21 @@ from harness.bench_results import Arrangement, Ceilings, Series, Stage
 from harness.case import Case
 from harness.judge import judge
 from harness.observation import Observation
-from harness.results import Outcome
+from harness.results import Outcome, TargetInfo
 
 BATCH = 10  # samples between two looks at the clocks
 STAGE_SAMPLES = 15
 HOST_SECONDS = 5.0  # a series on the host ends after this long, with `HOST_FEWEST` samples or more
 HOST_FEWEST = 5
+
+
+def caches_of(*targets: TargetInfo) -> tuple[str, ...]:
+    """The states of the cache in which every case is timed on all of ``targets``.
+
+    A Python target brings its inputs to the device in the call that it times: what is cold is its own affair.
+    """
+    controlled = all(target.memory == "device" and target.kind == "library" for target in targets)
+    return ("cold", "warm") if controlled else ("not controlled",)
 
 
 class Meter:
@@ -26,10 +35,7 @@ class Meter:
     def __init__(self, child: BenchChild, monitor: Monitor, ceilings: Ceilings, samples: int) -> None:
         self._child, self._monitor, self._ceilings, self._samples = child, monitor, ceilings, samples
         self._device = child.hello.info.memory == "device"
-
-    def caches(self) -> tuple[str, ...]:
-        """The states of the cache in which every case is timed."""
-        return ("cold", "warm") if self._device else ("not controlled",)
+        self.caches = caches_of(child.hello.info)
 
     def series(self, case: Case, work: Work, cache: str) -> Series:
         """All samples of the loaded case; Ended where an output is wrong or a time impossible."""

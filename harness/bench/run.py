@@ -182,7 +182,7 @@ class _Run:
         work = work_of(case)
         series: list[Series] = []
         stages: tuple[Stage, ...] = ()
-        for cache in meter.caches():
+        for cache in meter.caches:
             series.append(meter.series(case, work, cache))
             if case.kernel == "greedy_step" and cache == "cold":
                 stages = meter.stages()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.bench.compare import CompareOptions, compare
 from harness.bench.run import BenchOptions, bench
 from harness.bench_results import BenchResults
+from harness.compare_results import Standing
 from harness.errors import UsageProblem
 from harness.results import Outcome
 
@@ -35,6 +37,21 @@ def test_every_kernel_is_timed_cold_and_warm_by_graph_replay(bench_set: Path, dr
     assert results.ceilings.bytes_per_second is not None and results.ceilings.flops_per_second is None
     assert any("Device span per kernel: not measured (torch" in note for note in results.notes)
     assert any("not read" in note for note in results.notes)
+
+
+def test_a_python_target_on_a_device_has_times_of_its_own(
+    bench_set: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody makes its cache cold; it is timed, and compared, as it comes."""
+    monkeypatch.chdir(Path(__file__).parent)
+    [case] = run(bench_set, "own_clock:OnDevice", "tree_accept").cases
+    assert (case.outcome, case.message) == (Outcome.PASS, "")
+    [series] = case.series
+    assert (series.arrangement.cache, series.arrangement.quantity) == ("not controlled", "stream events")
+    assert set(series.seconds) == {1e-5}
+    options = CompareOptions(kernels=("tree_accept",), samples=12)
+    [compared] = compare(bench_set, ("own_clock:OnDevice",) * 2, options).cases
+    assert (compared.cache, compared.standing) == ("not controlled", Standing.SAME)
 
 
 def test_rotation_exceeds_the_cache_fivefold_or_the_cache_is_flushed(
