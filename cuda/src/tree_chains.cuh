@@ -1,23 +1,24 @@
 // The candidates of tree_build that reach a threshold, chain by chain.
 //
-// Most ranks of a good path are 0. So a candidate is taken with those that add ranks 0 to it, its chain: 4 to 16
-// threads sum up one depth each, and count the children of their own that do not go on with rank 0. Those begin the
-// chains of the next round. There are as many rounds as a candidate has ranks that are not 0 (and some more for
-// chains that are longer, whose last begins a chain again). Candidates are stored as they come.
+// Most ranks of a good path are 0. So a candidate is taken with those that add ranks 0 to it, its chain. The first
+// round takes the trunk, which is ranks 0 only, and the chains beside it: a warp for each depth, a lane for each rank
+// there. In later rounds 4 to 16 threads share a chain: they sum up one depth each. Children that do not go on
+// with rank 0 begin the chains of the next round. There are as many rounds as a candidate has ranks that are not 0
+// (and some more for chains that are longer, whose last begins a chain again). Candidates are stored as they come.
 #pragma once
 
 #include "tree_candidates.cuh"
 
 namespace ddtree {
 
-constexpr int kLongest = 16;  // threads per chain, but for the first one
+constexpr int kLongest = 16;  // threads that share a chain
 
 // Shared memory of the search.
 struct ChainMemory {
     static constexpr int kCounts = 6;
 
     const double* trunk;  // [L]: scores of rank 0 all the way down
-    Small* start;         // [capacity + 1]: candidates that chains begin with, kNone for the root
+    Small* start;         // [capacity + 1]: candidates that chains begin with
     int32_t* counts;      // [3, 2]: candidates and chains of this round, of the next one, of the one before
 
     __device__ void begin(int chain, int candidate, int capacity) const {
@@ -28,10 +29,8 @@ struct ChainMemory {
 
     // Before the barrier that precedes grow_chains.
     __device__ void clear() const {
-        if (threadIdx.x == 0) {
-            start[0] = kNone;
-            counts[0] = 0;
-            counts[1] = 0;
+        if (threadIdx.x < kCounts) {
+            counts[threadIdx.x] = 0;
         }
     }
 };
@@ -74,6 +73,129 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
     }
 }
 
+// Adds the children but that of rank 0 (`heir`, if there is one) of the candidates `from`, one of a lane or kNone. They
+// are at `depth`. `before` candidates came before the round. For a warp.
+__device__ __forceinline__ void branch_off(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                           double least, int from, int heir, int depth, int before, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const double* heads = rows.heads_of(depth);
+    Brood brood;
+    brood.score = from != kNone ? found.score[from] : kNoScore;
+    const unsigned large = count_heads<1>(heads, least, brood);
+    if (__builtin_expect(large != 0, 0)) {
+        count_more(rows, least, large, depth, brood);
+    }
+    const int base = lane < 2 ? atomicAdd(&memory.counts[lane], brood.all) : 0;
+    const Branches branches = {from, depth, before + __shfl_sync(kFullWarp, base, 0) + brood.place,
+                               __shfl_sync(kFullWarp, base, 1) + brood.place, brood.heads + brood.more};
+    if (branches.count > 0 && heir < capacity) {
+        found.younger[heir] = static_cast<Small>(branches.place);
+    }
+    put_heads<1>(heads, brood, [&](int rank, double score) {
+        branches.put(memory, found, rank, score, capacity);
+    });
+    if (__builtin_expect(large != 0, 0)) {
+        put_many(memory, found, rows, large, branches, brood.score, capacity);
+    }
+}
+
+// Adds the chains beside the trunk that leave it at `depth` with 32 ranks from `first` on, one of a lane, down to kSteps
+// candidates each. `elder` is the sibling before them, `trunk` how many candidates have ranks 0 only. Returns the
+// sibling of the last of these ranks, kNone if not all leave. For a warp.
+template <int kSteps>
+__device__ __forceinline__ int leave_trunk(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                           double least, int depth, int first, int elder, int trunk, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const int rank = first + lane;
+    double score[kSteps];
+    unsigned alive[kSteps];
+    unsigned branching = 0;  // steps whose candidates have children of other ranks than 0
+    int nodes = 0;
+    double here = depth > 1 ? memory.trunk[depth - 2] : 0.0;
+    here = rank < rows.candidates ? here + rows.at(depth, rank) : kNoScore;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+        const double* below = rows.heads_of(min(depth + i + 1, rows.depths));
+        const bool ends = i + 1 == kSteps || depth + i >= rows.depths;
+        score[i] = here;
+        alive[i] = __ballot_sync(kFullWarp, !falls_short(here, least));
+        nodes += __popc(alive[i]);
+        branching |= __ballot_sync(kFullWarp, !ends && !falls_short(here + below[1], least)) != 0 ? 1u << i : 0u;
+        here = ends ? kNoScore : here + below[0];
+    }
+    if (nodes == 0) {
+        return kNone;
+    }
+    int at = lane == 0 ? atomicAdd(&memory.counts[0], nodes) : 0;
+    at = trunk + __shfl_sync(kFullWarp, at, 0);
+    const int last = alive[0] == kFullWarp ? at + kWarp - 1 : kNone;
+    if (lane == 0 && elder < capacity) {
+        found.younger[elder] = static_cast<Small>(at);
+    }
+    int mine = 0;  // lane i: where the candidates of step i begin
+    int parent = depth > 1 ? depth - 2 : kNone;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+        const int count = __popc(alive[i]);
+        mine = lane >= i ? at : mine;
+        if (count > 0) {
+            const int self = at + lane;
+            if (lane < count && self < capacity) {
+                found.put(self, score[i], parent, i == 0 ? rank : 0, depth + i);
+                found.younger[self] = static_cast<Small>(i == 0 && lane + 1 < count ? self + 1 : kNone);
+            }
+            parent = self;
+            at += count;
+        }
+    }
+    mine = lane >= kSteps ? at : mine;
+    if (alive[kSteps - 1] != 0 && depth + kSteps <= rows.depths) {
+        const int count = __popc(alive[kSteps - 1]);
+        const int chain = __shfl_sync(kFullWarp, lane == 0 ? atomicAdd(&memory.counts[1], count) : 0, 0);
+        if (lane < count && parent < capacity) {
+            memory.begin(chain + lane, parent, capacity);
+        }
+    }
+#pragma unroll 1
+    for (; branching != 0; branching &= branching - 1) {
+        const int i = __ffs(static_cast<int>(branching)) - 1;
+        const int from = __shfl_sync(kFullWarp, mine, i) + lane;
+        const int heir = __shfl_sync(kFullWarp, mine, i + 1) + lane;
+        const bool branches = heir < __shfl_sync(kFullWarp, mine, i + 2) && from < capacity;
+        branch_off(memory, found, rows, least, branches ? from : kNone, heir, depth + i + 1, trunk, capacity);
+    }
+    return last;
+}
+
+// The first round, for the whole block: the candidates with at most one rank that is not 0, and what begins chains. The
+// trunk comes first. Returns how many candidates that is.
+template <int kSteps>
+__device__ __forceinline__ int grow_trunk(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                          double least, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const int warp = threadIdx.x / kWarp;
+    const int warps = blockDim.x / kWarp;
+    const double score = memory.trunk[lane];
+    const int trunk = __popc(__ballot_sync(kFullWarp, lane < rows.depths && !falls_short(score, least)));
+    if (warp == warps - 1 && lane < trunk) {
+        found.put(lane, score, lane - 1, 0, lane + 1);
+    }
+#pragma unroll 1
+    for (int depth = warp + 1; depth <= trunk; depth += warps) {
+        int elder = depth - 1;
+        if (lane == 0) {
+            found.younger[elder] = kNone;
+        }
+#pragma unroll 1
+        for (int first = 1; first < rows.candidates && elder != kNone; first += kWarp) {
+            elder = leave_trunk<kSteps>(memory, found, rows, least, depth, first, elder, trunk, capacity);
+            __syncwarp();
+        }
+    }
+    __syncthreads();
+    return trunk + memory.counts[0];
+}
+
 // A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. There were `count` candidates
 // before the round, which adds to `counts`. Returns how many there are by now.
 __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candidates& found, const Rows& rows,
@@ -82,24 +204,19 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     const int lane = threadIdx.x % kWarp;
     const int seat = lane & (chunk - 1);
     const unsigned before = low_bits(lane);
-    const int from = chain < end ? memory.start[chain] : kNone;
-    const int begin = from == kNone ? 0 : depth_of(found.place[from]);
+    const int from = memory.start[min(chain, end - 1)];
+    const int begin = depth_of(found.place[from]);
     const int steps = min(seat, rows.depths - begin);
-    double score = 0.0;
-    if (end == 1) {  // the first round, of the chain below the root
-        score = steps > 0 ? memory.trunk[steps - 1] : 0.0;
-    } else {
-        score = from == kNone ? 0.0 : found.score[from];
-        const double* down = rows.heads_of(begin + 1);
+    double score = found.score[from];
+    const double* down = rows.heads_of(begin + 1);
 #pragma unroll
-        for (int i = 0; i < kLongest - 1; ++i) {
-            if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
-                if (i + 1 == chunk) {
-                    break;
-                }
+    for (int i = 0; i < kLongest - 1; ++i) {
+        if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
+            if (i + 1 == chunk) {
+                break;
             }
-            score += i < steps ? down[i * kHeadStride] : 0.0;
         }
+        score += i < steps ? down[i * kHeadStride] : 0.0;
     }
     const int depth = begin + seat;
     const bool exists = chain < end && steps == seat && score >= least;
@@ -151,22 +268,23 @@ __device__ __forceinline__ int chunk_for(int chains) {
     return chains * 16 <= threads ? 4 : chains * 8 <= 2 * threads ? 3 : 2;
 }
 
-// All candidates that score `least` or more. If there are more than `capacity` the answer is kOverflow, and
+// All candidates that score `least` or more; kSteps for the first round. If there are more than `capacity` the answer is kOverflow, and
 // `capacity` of them are there. The first is the best. For the whole block, which sees the candidates. `memory`
 // is clear.
+template <int kSteps>
 __device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Candidates& found, const Rows& rows,
                                            double least, int capacity) {
     const int self = static_cast<int>(threadIdx.x);
-    int count = 0;
-    int turn = 0;
+    int count = grow_trunk<kSteps>(memory, found, rows, least, capacity);
+    int turn = 2;
 #pragma unroll 1
-    for (int begin = 0, end = 1; begin < end && count <= capacity;) {
+    for (int begin = 0, end = memory.counts[1]; begin < end && count <= capacity;) {
         int32_t* counts = memory.counts + turn;
         turn = turn + 2 < ChainMemory::kCounts ? turn + 2 : 0;
         if (self < 2) {
             memory.counts[turn + self] = 0;
         }
-        const int shift = end == 1 ? 5 : chunk_for(end - begin);  // the first one takes a warp
+        const int shift = chunk_for(end - begin);
         const int warp = self / kWarp * kWarp >> shift;
         int reached = count;
 #pragma unroll 1
