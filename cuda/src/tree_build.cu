@@ -86,10 +86,6 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     return l;
 }
 
-// Of a chain beside the trunk, as many as registers hold.
-template <int kThreads>
-constexpr int kChainSteps = kThreads <= kMediumThreads ? kLongest : kLongest / 2;
-
 template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
     tree_build_kernel(const ddtree_tree_build_args args, const Layout layout) {
@@ -148,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
         if (!in_order) {
-            count = grow_chains<kChainSteps<kThreads>>(chains, found, rows, threshold.least, layout.search.capacity);
+            count = grow_chains(chains, found, rows, threshold.least, layout.search.capacity);
         } else if (!kSmall || threadIdx.x < kWarp) {
             const Team<kSmall> team = {fixed.warp_total};
             count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);

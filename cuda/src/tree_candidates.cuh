@@ -90,9 +90,10 @@ struct Brood {
     double child[kFewHeads];  // scores of these, children or not
 };
 
-// 1 if `score` is less than `least`, which is finite: no score is -0. Quicker than a comparison in double.
+// 1 if `score` is less than `least`, which is finite: no score is -0. Quicker than a comparison in double: of the
+// difference only the upper word is looked at.
 __device__ __forceinline__ int falls_short(double score, double least) {
-    return static_cast<int>(static_cast<uint64_t>(__double_as_longlong(score - least)) >> 63);
+    return static_cast<int>(static_cast<uint32_t>(__double_as_longlong(score - least) >> 32) >> 31);
 }
 
 // Counts those of the heads of ranks kFirst to kEnd - 1 that are children, and writes all their scores.
