@@ -101,7 +101,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     uint32_t* tile = reinterpret_cast<uint32_t*>(memory + layout.tile);
     const ChainMemory chains = {fixed.trunk, order.placed, words};
     const BoundMemory bound = {fixed.trunk, fixed.cost, fixed.excess};
+    Heads heads(reinterpret_cast<double*>(memory + layout.heads), layout.kept);
     nodes.clear(args.N);
+    heads.clear(args.L);
     bound.clear();
     order.clear();
     Candidates(memory + layout.search.found, layout.search.capacity, false).clear(0, kPaddedCandidates);
@@ -121,19 +123,20 @@ __global__ void __launch_bounds__(kThreads, 1)
 
     const float* source = args.topk_logprob + static_cast<int64_t>(request) * args.L * args.K;
     float* copy = reinterpret_cast<float*>(memory + layout.rows);
-    double* heads = reinterpret_cast<double*>(memory + layout.heads);
     const int32_t root = args.root_token[request];
     const int32_t prefix = args.prefix_len[request];
-    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine);
+    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine, heads);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
-    const Rows rows = {kRowsShared ? copy : source, heads, args.L, layout.kept,
+    const Rows rows = {kRowsShared ? copy : source, heads.heads, args.L, layout.kept,
                        kRowsShared ? layout.kept : args.K};
 
     int live = active;
     if (__builtin_expect(active && !bad && args.budget > 0, 1)) {
         begin_bound(bound, rows, rank);
-        fill_heads(rows, heads, ties);
+        if (heads.ties > 0) {
+            atomicAdd(ties, heads.ties);
+        }
         __syncthreads();
         const Threshold threshold =
             find_threshold(counting, rows, args.budget, rank, layout.search.capacity, bound);

@@ -44,11 +44,39 @@ __device__ __forceinline__ bool follows(float value, float before) {
     return (value <= 0.0f) & (value <= before);
 }
 
+// The first ranks of each row, as threads come across them.
+struct Heads {
+    double* heads;  // [L, kHeadStride]
+    int kept;       // ranks that can enter a tree
+    int ties = 0;   // of this thread's, how many are equal to the rank before
+
+    __device__ Heads(double* memory, int ranks) : heads(memory), kept(ranks) {}
+
+    // What `put` does not write. Before the barrier that follows the loading.
+    __device__ void clear(int depths) const {
+#pragma unroll 1
+        for (int i = threadIdx.x; i < depths * kHeadStride; i += blockDim.x) {
+            if (i % kHeadStride >= kept) {
+                heads[i] = kNoScore;
+            }
+        }
+    }
+
+    // `depth` counts from 0.
+    __device__ void put(int depth, int rank, float value, float before) {
+        if (rank < min(kHeads, kept)) {
+            heads[depth * kHeadStride + rank] = value;
+            ties += rank > 0 && value == before && value > -kInfinity;
+        }
+    }
+};
+
 // Shared by the threads of a block: are the L x K entries at `source` numbers <= 0, and is no row rising? Each
-// thread answers for its own. With kKeep, ranks below `kept` go to `copy`, rows of `kept` entries. This is for
-// rows of any width.
+// thread answers for its own, and puts the heads. With kKeep, ranks below `kept` go to `copy`, rows of `kept`
+// entries. This is for rows of any width.
 template <bool kKeep>
-__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept) {
+__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept,
+                                             Heads& heads) {
     bool valid = true;
 #pragma unroll 1
     for (int i = threadIdx.x; i < depths * width; i += blockDim.x) {
@@ -57,6 +85,7 @@ __device__ __forceinline__ bool load_entries(const float* source, int depths, in
         const int depth = i / width;
         const int rank = i - depth * width;
         valid = valid && follows(value, rank == 0 ? 0.0f : before);
+        heads.put(depth, rank, value, before);
         if (kKeep && rank < kept) {
             copy[depth * kept + rank] = value;
         }
@@ -80,7 +109,7 @@ struct Quad {
 // thread has one of them only, that is `mine`.
 template <bool kKeep, int kInFlight>
 __device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept,
-                                           const Quad& mine) {
+                                           const Quad& mine, Heads& heads) {
     const int threads = static_cast<int>(blockDim.x);
     const int self = static_cast<int>(threadIdx.x);
     const int lane = self % kWarp;
@@ -106,6 +135,12 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
             const float above = __shfl_up_sync(kFullWarp, q.w, 1);
             const float last = rank == 0 ? 0.0f : lane == 0 ? before[i] : above;
             valid &= follows(q.x, last) & follows(q.y, q.x) & follows(q.z, q.y) & follows(q.w, q.z);
+            if (at < count && rank < kHeads) {
+                heads.put(place.depth, rank, q.x, last);
+                heads.put(place.depth, rank + 1, q.y, q.x);
+                heads.put(place.depth, rank + 2, q.z, q.y);
+                heads.put(place.depth, rank + 3, q.w, q.z);
+            }
             if (kKeep && at < count && rank < kept) {
                 float* to = copy + place.depth * kept + rank;
                 if (__builtin_expect(kept % 4 == 0, 1)) {  // a quad is kept as a whole, or not at all
@@ -126,26 +161,13 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
 // `mine` is the quad of number threadIdx.x.
 template <bool kKeep>
 __device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept,
-                                          const Quad& mine) {
+                                          const Quad& mine, Heads& heads) {
     const bool quads = width % 4 == 0 && reinterpret_cast<uint64_t>(source) % sizeof(float4) == 0;
     if (__builtin_expect(quads && depths * width <= 4 * static_cast<int>(blockDim.x), 1)) {
-        return load_quads<kKeep, 1>(source, depths, width, copy, kept, mine);
+        return load_quads<kKeep, 1>(source, depths, width, copy, kept, mine, heads);
     }
-    return quads ? load_quads<kKeep, 4>(source, depths, width, copy, kept, mine)
-                 : load_entries<kKeep>(source, depths, width, copy, kept);
-}
-
-// Copies the heads, and adds up in `ties` how many are equal to the rank before.
-__device__ __forceinline__ void fill_heads(const Rows& rows, double* heads, int32_t* ties) {
-    for (int i = threadIdx.x; i < rows.depths * kHeads; i += blockDim.x) {
-        const int rank = i % kHeads;
-        const float* row = rows.row(i / kHeads + 1);
-        const float value = rank < rows.candidates ? row[rank] : -kInfinity;
-        heads[i / kHeads * kHeadStride + rank] = value;
-        if (rank > 0 && value > -kInfinity && value == row[rank - 1]) {
-            atomicAdd(ties, 1);
-        }
-    }
+    return quads ? load_quads<kKeep, 4>(source, depths, width, copy, kept, mine, heads)
+                 : load_entries<kKeep>(source, depths, width, copy, kept, heads);
 }
 
 }  // namespace ddtree

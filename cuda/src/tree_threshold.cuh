@@ -38,7 +38,7 @@ __device__ __forceinline__ double first_scores(const Rows& rows) {
     for (int begin = 0; begin < rows.depths; begin += kAtOnce) {
 #pragma unroll
         for (int depth = begin; depth < begin + kAtOnce; ++depth) {
-            score += depth <= min(lane, rows.depths - 1) ? rows.at(depth + 1, 0) : 0.0;
+            score += depth <= min(lane, rows.depths - 1) ? rows.heads_of(depth + 1)[0] : 0.0;
         }
     }
     return score;
@@ -163,7 +163,7 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
     constexpr double kMargin = 1.0 + 1.0 / 65536;  // float32 rounding of up to L + 2 terms, many times over
     const float cost = memory.cost[threadIdx.x % kWarp];
     float bound = end_bound(memory, rows, rank);
-    if (static_cast<int>(threadIdx.x) / kWarp == static_cast<int>(blockDim.x) / kWarp - 1) {
+    if (threadIdx.x / kWarp == blockDim.x / kWarp - 1) {
         memory.trunk[threadIdx.x % kWarp] = first_scores(rows);  // counting leaves this warp time
     }
     Threshold found = {-static_cast<double>(bound) * kMargin, -static_cast<double>(bound) * kMargin};
