@@ -159,7 +159,10 @@ struct Trunk {
         count = __popc(__ballot_sync(kFullWarp, reaches));
         Brood brood;
         brood.score = !reaches ? kNoScore : lane > 0 ? memory.trunk[lane - 1] : 0.0;
-        const unsigned large = count_heads<1>(rows.heads_of(min(lane + 1, rows.depths)), least, brood);
+        double child[kHeads];  // all heads at once: some depth tends to have many
+        look_at_heads<1, kHeads>(rows.heads_of(min(lane + 1, rows.depths)), least, brood, child);
+        place_heads<kHeads - 1>(brood);
+        const unsigned large = __ballot_sync(kFullWarp, brood.heads == kHeads - 1);
         if (__builtin_expect(large != 0, 0)) {
             count_more(rows, least, large, lane + 1, brood);
         }
@@ -177,15 +180,17 @@ struct Trunk {
         }
     }
 
-    // Where `chain` begins, for whole warps; it is one of `chunk` threads, whose first puts that candidate.
-    __device__ Start start(const ChainMemory& memory, const Candidates& found, const Rows& rows, int chain, int chunk,
+    // Where the chain `first` + lane >> `shift` begins, for whole warps. The first of its threads puts that candidate.
+    __device__ Start start(const ChainMemory& memory, const Candidates& found, const Rows& rows, int first, int shift,
                            int capacity) const {
         const int lane = threadIdx.x % kWarp;
+        const int part = lane >> shift;
+        const int chain = first + part;
         int above = 0;  // depth of the last candidate of the trunk
-#pragma unroll 1
-        for (int first = 0; first < kWarp; first += chunk) {
-            const int upto = __ballot_sync(kFullWarp, place <= __shfl_sync(kFullWarp, chain, first));
-            above = lane >= first ? __popc(upto) - 1 : above;
+#pragma unroll 2
+        for (int i = 0; i < kWarp >> shift; ++i) {
+            const int upto = __popc(__ballot_sync(kFullWarp, place <= first + i));
+            above = part == i ? upto - 1 : above;
         }
         const int rank = chain - __shfl_sync(kFullWarp, place, above) + 1;
         const int siblings = __shfl_sync(kFullWarp, sides, above);
@@ -193,7 +198,7 @@ struct Trunk {
         double score = kNoScore;
         if (chain < chains) {
             score = (above > 0 ? memory.trunk[above - 1] : 0.0) + rows.at(above + 1, rank);
-            if ((lane & (chunk - 1)) == 0 && from < capacity) {
+            if (lane == part << shift && from < capacity) {
                 found.put(from, score, above - 1, rank, above + 1);
                 found.younger[from] = static_cast<Small>(rank < siblings ? from + 1 : kNone);
             }
@@ -241,7 +246,7 @@ __device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Cand
             const int chain = first + (self >> shift);
             Start start;
             if (leaving) {
-                start = trunk.start(memory, found, rows, chain, 1 << shift, capacity);
+                start = trunk.start(memory, found, rows, first + warp, shift, capacity);
             } else {
                 start.from = memory.start[min(chain, end - 1)];
                 start.depth = depth_of(found.place[start.from]);
