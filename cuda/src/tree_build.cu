@@ -76,7 +76,7 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     l.count = l.search.order + aligned(OrderMemory::bytes(capacity, l.threads));
     l.heads = l.count + aligned((budget <= kSmallBudget ? PairMemory::words(args.L) : CountMemory::words(args.L)) *
                                 static_cast<int>(sizeof(int32_t)));
-    l.rows = l.heads + aligned(args.L * kHeadStride * static_cast<int>(sizeof(double)));
+    l.rows = l.heads + aligned((args.L + kSpareDepths) * kHeadStride * static_cast<int>(sizeof(double)));
     l.bytes = l.rows + (rows_shared ? args.L * l.kept * static_cast<int>(sizeof(float)) : 0);
     l.tile_rows = l.share;
     if (!l.own_tile) {
@@ -85,6 +85,10 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     }
     return l;
 }
+
+// Of a chain beside the trunk, as many as registers hold.
+template <int kThreads>
+constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 4;
 
 template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -147,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
         if (!in_order) {
-            count = grow_chains(chains, found, rows, threshold.least, layout.search.capacity);
+            count = grow_chains<kChainSteps<kThreads>>(chains, found, rows, threshold.least, layout.search.capacity);
         } else if (!kSmall || threadIdx.x < kWarp) {
             const Team<kSmall> team = {fixed.warp_total};
             count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);

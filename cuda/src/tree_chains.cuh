@@ -1,17 +1,18 @@
 // The candidates of tree_build that reach a threshold, chain by chain.
 //
-// Most ranks of a good path are 0. So a candidate is taken with those that add ranks 0 to it, its chain: 4 to 16
-// threads sum up one depth each, and count the children of their own that do not go on with rank 0. Those begin the
-// chains of the next round, and the siblings of the trunk, which is ranks 0 only, those of the first one. There are as
-// many rounds as a candidate has ranks that are not 0 (and some more for chains that are longer, whose last begins a
-// chain again). Candidates are stored as they come.
+// Most ranks of a good path are 0. So a candidate is taken with those that add ranks 0 to it, its chain. The first
+// round takes the trunk, which is ranks 0 only, and the chains beside it: a warp for each depth, a lane for each rank
+// there. In later rounds 4 to 16 threads share a chain: they sum up one depth each. Children that do not go on
+// with rank 0 begin the chains of the next round. There are as many rounds as a candidate has ranks that are not 0
+// (and some more for chains that are longer, whose last begins a chain again). Candidates are stored as they come.
 #pragma once
 
 #include "tree_candidates.cuh"
 
 namespace ddtree {
 
-constexpr int kLongest = 16;  // threads that share a chain
+constexpr int kLongest = 16;     // threads that share a chain
+constexpr int kStepsAtOnce = 4;  // of a chain beside the trunk, between two looks at whether it goes on
 
 // Shared memory of the search.
 struct ChainMemory {
@@ -73,24 +74,147 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
     }
 }
 
-// Where a chain begins: a candidate, its depth and score.
-struct Start {
-    int from;
-    int depth;
-    double score;
-};
+// Adds the children but that of rank 0 (`heir`, if there is one) of the candidates `from`, one of a lane or kNone. They
+// are at `depth`. `before` candidates came before the round. For a warp.
+__device__ __forceinline__ void branch_off(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                           double least, int from, int heir, int depth, int before, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const double* heads = rows.heads_of(depth);
+    Brood brood;
+    brood.score = from != kNone ? found.score[from] : kNoScore;
+    const unsigned large = count_heads<1>(heads, least, brood);
+    if (__builtin_expect(large != 0, 0)) {
+        count_more(rows, least, large, depth, brood);
+    }
+    const int base = lane < 2 ? atomicAdd(&memory.counts[lane], brood.all) : 0;
+    const Branches branches = {from, depth, before + __shfl_sync(kFullWarp, base, 0) + brood.place,
+                               __shfl_sync(kFullWarp, base, 1) + brood.place, brood.heads + brood.more};
+    if (branches.count > 0 && heir < capacity) {
+        found.younger[heir] = static_cast<Small>(branches.place);
+    }
+    put_heads<1>(heads, brood, [&](int rank, double score) {
+        branches.put(memory, found, rank, score, capacity);
+    });
+    if (__builtin_expect(large != 0, 0)) {
+        put_many(memory, found, rows, large, branches, brood.score, capacity);
+    }
+}
 
-// A warp's share of a round: a chain for each `chunk` threads, where it `exists`. There were `count` candidates and
-// `end` chains before the round, which adds to `counts`. Returns how many candidates there are by now.
+// Adds the chains beside the trunk that leave it at `depth` with 32 ranks from `first` on, one of a lane, down to kSteps
+// candidates each. `elder` is the sibling before them, `trunk` how many candidates have ranks 0 only. Returns the
+// sibling of the last of these ranks, kNone if not all leave. For a warp.
+template <int kSteps>
+__device__ __forceinline__ int leave_trunk(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                           double least, int depth, int first, int elder, int trunk, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const int rank = first + lane;
+    const double* down = rows.heads_of(depth);
+    double score[kSteps];
+    unsigned alive[kSteps] = {};
+    int nodes = 0;
+    double here = depth > 1 ? memory.trunk[depth - 2] : 0.0;
+    here = rank < rows.candidates ? here + rows.at(depth, rank) : kNoScore;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+        if (i % kStepsAtOnce == 1 && alive[i - 1] == 0) {
+            break;
+        }
+        score[i] = here;
+        alive[i] = __ballot_sync(kFullWarp, !falls_short(here, least));
+        nodes += __popc(alive[i]);
+        here += down[(i + 1) * kHeadStride];
+    }
+    if (nodes == 0) {
+        return kNone;
+    }
+    // Chains that are longer go on in the next round.
+    const int handed = depth + kSteps <= rows.depths ? __popc(alive[kSteps - 1]) : 0;
+    const int base = lane < 2 ? atomicAdd(&memory.counts[lane], lane == 0 ? nodes : handed) : 0;
+    int at = trunk + __shfl_sync(kFullWarp, base, 0);
+    const int chain = __shfl_sync(kFullWarp, base, 1);
+    const int last = alive[0] == kFullWarp ? at + kWarp - 1 : kNone;
+    if (lane == 0 && elder < capacity) {
+        found.younger[elder] = static_cast<Small>(at);
+    }
+    int mine = 0;  // lane i: where the candidates of step i begin
+    int self = depth > 1 ? depth - 2 : kNone;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+        mine = lane >= i ? at : mine;
+        if (alive[i] == 0) {
+            break;
+        }
+        const int count = __popc(alive[i]);
+        const int parent = self;
+        self = at + lane;
+        if (lane < count && self < capacity) {
+            found.put(self, score[i], parent, i == 0 ? rank : 0, depth + i);
+            found.younger[self] = static_cast<Small>(i == 0 && lane + 1 < count ? self + 1 : kNone);
+        }
+        at += count;
+    }
+    mine = lane >= kSteps ? at : mine;
+    if (lane < handed && self < capacity) {
+        memory.begin(chain + lane, self, capacity);
+    }
+    __syncwarp();
+    // Lane i asks whether step i has children of other ranks than 0: if any has, then the first rank's.
+    const bool asks = lane + 1 < kSteps && mine < at && mine < capacity;
+    const double best = asks ? found.score[mine] : kNoScore;
+    unsigned branching = __ballot_sync(kFullWarp, !falls_short(best + down[(lane % kSteps + 1) * kHeadStride + 1], least));
+#pragma unroll 1
+    for (; branching != 0; branching &= branching - 1) {
+        const int i = __ffs(static_cast<int>(branching)) - 1;
+        const int from = __shfl_sync(kFullWarp, mine, i) + lane;
+        const int heir = __shfl_sync(kFullWarp, mine, i + 1) + lane;
+        const bool branches = heir < __shfl_sync(kFullWarp, mine, i + 2) && from < capacity;
+        branch_off(memory, found, rows, least, branches ? from : kNone, heir, depth + i + 1, trunk, capacity);
+    }
+    return last;
+}
+
+// The first round, for the whole block: the candidates with at most one rank that is not 0, and what begins chains. The
+// trunk comes first. Returns how many candidates that is.
+template <int kSteps>
+__device__ __forceinline__ int grow_trunk(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                          double least, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+    const int warp = threadIdx.x / kWarp;
+    const int warps = blockDim.x / kWarp;
+    const double score = memory.trunk[lane];
+    const int trunk = __popc(__ballot_sync(kFullWarp, lane < rows.depths && !falls_short(score, least)));
+    if (warp == warps - 1 && lane < trunk) {
+        found.put(lane, score, lane - 1, 0, lane + 1);
+    }
+#pragma unroll 1
+    for (int depth = warp + 1; depth <= trunk; depth += warps) {
+        int elder = depth - 1;
+        if (lane == 0) {
+            found.younger[elder] = kNone;
+        }
+#pragma unroll 1
+        for (int first = 1; first < rows.candidates && elder != kNone; first += kWarp) {
+            elder = leave_trunk<kSteps>(memory, found, rows, least, depth, first, elder, trunk, capacity);
+            __syncwarp();
+        }
+    }
+    __syncthreads();
+    return trunk + memory.counts[0];
+}
+
+// A warp's share of a round: a chain for each `chunk` threads, up to chain `end`. There were `count` candidates
+// before the round, which adds to `counts`. Returns how many there are by now.
 __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candidates& found, const Rows& rows,
-                                         double least, int chunk, const Start& start, bool exists, int end, int count,
-                                         int32_t* counts, int capacity) {
+                                         double least, int chunk, int chain, int end, int count, int32_t* counts,
+                                         int capacity) {
     const int lane = threadIdx.x % kWarp;
     const int seat = lane & (chunk - 1);
     const unsigned before = low_bits(lane);
-    const int steps = min(seat, rows.depths - start.depth);
-    const double* down = rows.heads_of(start.depth + 1);
-    double score = start.score;
+    const int from = memory.start[min(chain, end - 1)];
+    const int begin = depth_of(found.place[from]);
+    const int steps = min(seat, rows.depths - begin);
+    double score = found.score[from];
+    const double* down = rows.heads_of(begin + 1);
 #pragma unroll
     for (int i = 0; i < kLongest - 1; ++i) {
         if (i + 1 == 4 || i + 1 == 8) {  // after as many as a shorter chunk takes
@@ -100,11 +224,11 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
         }
         score += i < steps ? down[i * kHeadStride] : 0.0;
     }
-    const int depth = start.depth + seat;
-    const bool reaches = exists && steps == seat && score >= least;
+    const int depth = begin + seat;
+    const bool exists = chain < end && steps == seat && score >= least;
     const bool last = seat == chunk - 1;
-    const bool goes_on = reaches && depth < rows.depths;
-    const unsigned fresh = __ballot_sync(kFullWarp, reaches && seat > 0);
+    const bool goes_on = exists && depth < rows.depths;
+    const unsigned fresh = __ballot_sync(kFullWarp, exists && seat > 0);
     const unsigned handed = __ballot_sync(kFullWarp, goes_on && last);
 
     const double* heads = rows.heads_of(min(depth + 1, rows.depths));
@@ -123,10 +247,10 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     const int node_base = count + __shfl_sync(kFullWarp, base, 0);
     const int chain_base = end + __shfl_sync(kFullWarp, base, 1);
     const int upto = node_base + __popc(fresh & before);  // where the next of rank 0 goes
-    const Branches branches = {seat == 0 ? start.from : upto, depth + 1, node_base + nodes + brood.place,
+    const Branches branches = {seat == 0 ? from : upto, depth + 1, node_base + nodes + brood.place,
                                chain_base + brood.place, brood.heads + brood.more};
     if (fresh >> lane & 1 && upto < capacity) {
-        found.put(upto, score, seat == 1 ? start.from : upto - 1, 0, depth);
+        found.put(upto, score, seat == 1 ? from : upto - 1, 0, depth);
         if (handed >> lane & 1) {
             memory.begin(chain_base + brood.all + __popc(handed & before), upto, capacity);
         }
@@ -144,94 +268,23 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     return node_base + nodes + brood.all;
 }
 
-// The trunk and what leaves it, as every warp works it out: lane d has the trunk's candidate at depth d + 1 and its
-// siblings, which begin the first chains.
-struct Trunk {
-    int count;    // candidates with ranks 0 only; these come first
-    int chains;
-    int place;    // of the lane's first chain
-    int sides;    // chains of the lane
-
-    // For whole warps.
-    __device__ Trunk(const ChainMemory& memory, const Rows& rows, double least) {
-        const int lane = threadIdx.x % kWarp;
-        const bool reaches = lane < rows.depths && !falls_short(memory.trunk[lane], least);
-        count = __popc(__ballot_sync(kFullWarp, reaches));
-        Brood brood;
-        brood.score = !reaches ? kNoScore : lane > 0 ? memory.trunk[lane - 1] : 0.0;
-        double child[kHeads];  // all heads at once: some depth tends to have many
-        look_at_heads<1, kHeads>(rows.heads_of(min(lane + 1, rows.depths)), least, brood, child);
-        place_heads<kHeads - 1>(brood);
-        const unsigned large = __ballot_sync(kFullWarp, brood.heads == kHeads - 1);
-        if (__builtin_expect(large != 0, 0)) {
-            count_more(rows, least, large, lane + 1, brood);
-        }
-        chains = brood.all;
-        place = brood.place;
-        sides = brood.heads + brood.more;
-    }
-
-    // By one warp.
-    __device__ void put(const ChainMemory& memory, const Candidates& found) const {
-        const int lane = threadIdx.x % kWarp;
-        if (lane < count) {
-            found.put(lane, memory.trunk[lane], lane - 1, 0, lane + 1);
-            found.younger[lane] = static_cast<Small>(sides > 0 ? count + place : kNone);
-        }
-    }
-
-    // Where the chain `first` + lane >> `shift` begins, for whole warps. The first of its threads puts that candidate.
-    __device__ Start start(const ChainMemory& memory, const Candidates& found, const Rows& rows, int first, int shift,
-                           int capacity) const {
-        const int lane = threadIdx.x % kWarp;
-        const int part = lane >> shift;
-        const int chain = first + part;
-        int above = 0;  // depth of the last candidate of the trunk
-#pragma unroll 2
-        for (int i = 0; i < kWarp >> shift; ++i) {
-            const int upto = __popc(__ballot_sync(kFullWarp, place <= first + i));
-            above = part == i ? upto - 1 : above;
-        }
-        const int rank = chain - __shfl_sync(kFullWarp, place, above) + 1;
-        const int siblings = __shfl_sync(kFullWarp, sides, above);
-        const int from = count + chain;
-        double score = kNoScore;
-        if (chain < chains) {
-            score = (above > 0 ? memory.trunk[above - 1] : 0.0) + rows.at(above + 1, rank);
-            if (lane == part << shift && from < capacity) {
-                found.put(from, score, above - 1, rank, above + 1);
-                found.younger[from] = static_cast<Small>(rank < siblings ? from + 1 : kNone);
-            }
-        }
-        return {from, above + 1, score};
-    }
-};
-
 // Threads per chain where there are so many, as a power of two: few chains tend to be long, many to be short.
 __device__ __forceinline__ int chunk_for(int chains) {
     const int threads = static_cast<int>(blockDim.x);
     return chains * 16 <= threads ? 4 : chains * 8 <= 2 * threads ? 3 : 2;
 }
 
-// All candidates that score `least` or more. If there are more than `capacity` the answer is kOverflow, and
+// All candidates that score `least` or more; kSteps for the first round. If there are more than `capacity` the answer is kOverflow, and
 // `capacity` of them are there. The first is the best. For the whole block, which sees the candidates. `memory`
 // is clear.
+template <int kSteps>
 __device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Candidates& found, const Rows& rows,
                                            double least, int capacity) {
     const int self = static_cast<int>(threadIdx.x);
-    const Trunk trunk(memory, rows, least);
-    if (self / kWarp == static_cast<int>(blockDim.x) / kWarp - 1) {
-        trunk.put(memory, found);
-    }
-    if (trunk.chains == 0) {
-        __syncthreads();
-    }
-    int count = trunk.count + trunk.chains;
-    int turn = 0;
-    bool leaving = true;  // the chains of the first round leave the trunk, as many as there is room for
+    int count = grow_trunk<kSteps>(memory, found, rows, least, capacity);
+    int turn = 2;
 #pragma unroll 1
-    for (int begin = 0, end = min(trunk.chains, capacity - trunk.count); begin < end && (leaving || count <= capacity);
-         leaving = false) {
+    for (int begin = 0, end = memory.counts[1]; begin < end && count <= capacity;) {
         int32_t* counts = memory.counts + turn;
         turn = turn + 2 < ChainMemory::kCounts ? turn + 2 : 0;
         if (self < 2) {
@@ -241,18 +294,8 @@ __device__ __forceinline__ int grow_chains(const ChainMemory& memory, const Cand
         const int warp = self / kWarp * kWarp >> shift;
         int reached = count;
 #pragma unroll 1
-        for (int first = begin; first + warp < end && (leaving || reached <= capacity);
-             first += blockDim.x >> shift) {
-            const int chain = first + (self >> shift);
-            Start start;
-            if (leaving) {
-                start = trunk.start(memory, found, rows, first + warp, shift, capacity);
-            } else {
-                start.from = memory.start[min(chain, end - 1)];
-                start.depth = depth_of(found.place[start.from]);
-                start.score = found.score[start.from];
-            }
-            reached = grow_warp(memory, found, rows, least, 1 << shift, start, chain < end, end, count, counts,
+        for (int first = begin; first + warp < end && reached <= capacity; first += blockDim.x >> shift) {
+            reached = grow_warp(memory, found, rows, least, 1 << shift, first + (self >> shift), end, count, counts,
                                 capacity);
         }
         __syncthreads();

@@ -12,6 +12,7 @@ using Small = int16_t;
 
 constexpr int kHeads = 8;  // ranks of a row that are kept in double as well
 constexpr int kHeadStride = kHeads + 1;  // odd, so that lanes may look at one depth each
+constexpr int kSpareDepths = 16;         // below the last one, where nothing is a candidate
 
 constexpr int kAtOnce = 8;  // steps of a loop that do not wait for each other
 
@@ -28,7 +29,7 @@ struct Threshold {
 // Log-probs of one request. Depths count from 1.
 struct Rows {
     const float* logprob;
-    const double* heads;  // [L, kHeadStride]: the first ranks, kNoScore where there are fewer
+    const double* heads;  // [L + kSpareDepths, kHeadStride]: the first ranks, kNoScore where there are fewer
     int depths;
     int candidates;  // ranks that can enter a tree
     int stride;
@@ -46,7 +47,7 @@ __device__ __forceinline__ bool follows(float value, float before) {
 
 // The first ranks of each row, as threads come across them.
 struct Heads {
-    double* heads;  // [L, kHeadStride]
+    double* heads;  // [L + kSpareDepths, kHeadStride]
     int kept;       // ranks that can enter a tree
     int ties = 0;   // of this thread's, how many are equal to the rank before
 
@@ -55,8 +56,8 @@ struct Heads {
     // What `put` does not write. Before the barrier that follows the loading.
     __device__ void clear(int depths) const {
 #pragma unroll 1
-        for (int i = threadIdx.x; i < depths * kHeadStride; i += blockDim.x) {
-            if (i % kHeadStride >= kept) {
+        for (int i = threadIdx.x; i < (depths + kSpareDepths) * kHeadStride; i += blockDim.x) {
+            if (i % kHeadStride >= kept || i >= depths * kHeadStride) {
                 heads[i] = kNoScore;
             }
         }
