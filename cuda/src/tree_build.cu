@@ -146,8 +146,10 @@ __global__ void __launch_bounds__(kThreads, 1)
             find_threshold(counting, rows, args.budget, rank, layout.search.capacity, bound);
         // Chains are quicker where they are long. Where log-probs tie in their rows so do candidates, and tuples
         // are compared more quickly in order.
-        const bool long_chains = args.L > kFewLevels && 2.0 * bound.cost[args.L - 1] <= -threshold.least;
-        const bool in_order = !long_chains || *ties > args.L;
+        const float whole_cost = bound.cost[args.L - 1];
+        const bool many_ties = *ties > args.L;
+        const bool long_chains = (args.L > kFewLevels) & (2.0f * whole_cost <= -static_cast<float>(threshold.least));
+        const bool in_order = !long_chains | many_ties;
         const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
         if (!in_order) {

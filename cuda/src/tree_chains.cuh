@@ -136,30 +136,46 @@ __device__ __forceinline__ int leave_trunk(const ChainMemory& memory, const Cand
     if (lane == 0 && elder < capacity) {
         found.younger[elder] = static_cast<Small>(at);
     }
-    int mine = 0;  // lane i: where the candidates of step i begin
-    int self = depth > 1 ? depth - 2 : kNone;
+    // Scores step by step, the rest by a lane for each candidate.
+    int mine = at;  // lane i: where the candidates of step i begin
+    int end = at;
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-        mine = lane >= i ? at : mine;
-        if (alive[i] == 0) {
+        mine = lane >= i ? end : mine;
+        if (i % kStepsAtOnce == 1 && alive[i] == 0) {
             break;
         }
         const int count = __popc(alive[i]);
-        const int parent = self;
-        self = at + lane;
-        if (lane < count && self < capacity) {
-            found.put(self, score[i], parent, i == 0 ? rank : 0, depth + i);
-            found.younger[self] = static_cast<Small>(i == 0 && lane + 1 < count ? self + 1 : kNone);
+        if (lane < count && end + lane < capacity) {
+            found.score[end + lane] = score[i];
         }
-        at += count;
+        end += count;
     }
-    mine = lane >= kSteps ? at : mine;
-    if (lane < handed && self < capacity) {
-        memory.begin(chain + lane, self, capacity);
+    mine = lane >= kSteps ? end : mine;
+#pragma unroll 1
+    for (; at < end; at += kWarp) {
+        const int self = at + lane;
+        const bool later = lane > 0 && lane < kSteps;  // a step but the first
+        const bool begins = later && mine >= at && mine < at + kWarp;
+        const unsigned begun = __reduce_or_sync(kFullWarp, begins ? 1u << (mine - at) : 0u);
+        const unsigned over = __ballot_sync(kFullWarp, later && mine < at);
+        const int i = __popc(over) + __popc(begun & ((2u << lane) - 1));  // the candidate's step
+        const int column = self - __shfl_sync(kFullWarp, mine, i);
+        const int above = __shfl_sync(kFullWarp, mine, max(i - 1, 0)) + column;
+        const int leaves = __shfl_sync(kFullWarp, mine, 1);
+        if (self < min(end, capacity)) {
+            const int parent = i > 0 ? above : depth > 1 ? depth - 2 : kNone;
+            found.place[self] = pack(parent, i > 0 ? 0 : first + column, depth + i);
+            found.younger[self] = static_cast<Small>(i == 0 && self + 1 < leaves ? self + 1 : kNone);
+        }
+    }
+    const int longest = __shfl_sync(kFullWarp, mine, kSteps - 1) + lane;
+    if (lane < handed && longest < capacity) {
+        memory.begin(chain + lane, longest, capacity);
     }
     __syncwarp();
     // Lane i asks whether step i has children of other ranks than 0: if any has, then the first rank's.
-    const bool asks = lane + 1 < kSteps && mine < at && mine < capacity;
+    const bool asks = lane + 1 < kSteps && mine < min(end, capacity);
     const double best = asks ? found.score[mine] : kNoScore;
     unsigned branching = __ballot_sync(kFullWarp, !falls_short(best + down[(lane % kSteps + 1) * kHeadStride + 1], least));
 #pragma unroll 1
