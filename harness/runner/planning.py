@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import harness
-from harness.errors import HarnessError, UsageProblem
+from harness.errors import UsageProblem
 from harness.store.index import CaseSummary
-
-# Optional: a JSON object from "kernel/family" to a number, the more faults it has found the larger.
-RANKING = "data/kill_ranking.json"
 
 
 @dataclass(frozen=True)
@@ -44,35 +38,29 @@ def parse_shard(text: str) -> Shard:
     return shard
 
 
-def telling_first(summaries: Sequence[CaseSummary], ranking: Mapping[str, float]) -> list[CaseSummary]:
-    """The order for a budget: one case of every family, then a second one of each, and so on.
+def telling_first(summaries: Sequence[CaseSummary]) -> list[CaseSummary]:
+    """The order for a budget: each case is the one that shows most which none before it has shown.
 
-    Of a family the cheap cases come first. Within a round, families that have found more faults come
-    first, and kernels take turns.
+    What a case shows is its family and its flags. Kernels that no case has shown go first, since a kernel
+    without a pass fails the run; of equals the cheap one comes first. When everything has been shown once,
+    it begins anew with the cases that are left.
     """
-    families: dict[str, list[CaseSummary]] = {}
-    for summary in summaries:
-        families.setdefault(f"{summary.kernel}/{summary.family}", []).append(summary)
-    turns: dict[str, int] = {}
-    placed: list[tuple[int, float, int, int, CaseSummary]] = []
-    for number, name in enumerate(sorted(families, key=lambda name: -ranking.get(name, 0.0))):
-        kernel = name.partition("/")[0]
-        turn = turns[kernel] = turns.get(kernel, -1) + 1
-        for round_, summary in enumerate(sorted(families[name], key=_cost)):
-            placed.append((round_, -ranking.get(name, 0.0), turn, number, summary))
-    return [entry[-1] for entry in sorted(placed, key=lambda entry: entry[:-1])]
-
-
-def stored_ranking() -> dict[str, float]:
-    """The ranking that lies beside the package; empty where there is none."""
-    for folder in harness.__path__:
-        path = Path(folder) / RANKING
-        if path.is_file():
-            try:
-                return {str(name): float(value) for name, value in json.loads(path.read_text()).items()}
-            except (ValueError, TypeError, AttributeError) as error:
-                raise HarnessError(f"{RANKING} is damaged ({error}); remove it or write it again") from error
-    return {}
+    alike: dict[tuple[str, frozenset[str]], list[CaseSummary]] = {}
+    for summary in sorted(summaries, key=_cost):
+        shows = frozenset((summary.kernel, f"{summary.kernel}/{summary.family}", *summary.flags))
+        alike.setdefault((summary.kernel, shows), []).append(summary)
+    order: list[CaseSummary] = []
+    shown: set[str] = set()
+    while alike:
+        best = max(alike, key=lambda entry: (entry[0] not in shown, len(entry[1] - shown)))
+        if best[1] <= shown:
+            shown.clear()
+            continue
+        shown |= best[1]
+        order.append(alike[best].pop(0))
+        if not alike[best]:
+            del alike[best]
+    return order
 
 
 def _cost(summary: CaseSummary) -> int:

@@ -26,7 +26,7 @@ from harness.runner.environment import built_not_run, cores, machine_facts
 from harness.runner.gpu_lock import alone_on_gpu
 from harness.runner.naming import relative
 from harness.runner.options import VerifyOptions
-from harness.runner.planning import parse_shard, stored_ranking, telling_first
+from harness.runner.planning import parse_shard, telling_first
 from harness.runner.selection import select
 from harness.runner.supervisor import Seen, Settings, Supervisor, Victim
 from harness.runner.waivers import Waivers, load_waivers
@@ -104,7 +104,7 @@ class _Run:
         plan = {summary.case_id: summary for summary in self._plan}
         launched = [s for s in self._plan if not self._quarantined(s)]
         if self._options.budget is not None:
-            launched = telling_first(launched, stored_ranking())
+            launched = telling_first(launched)
         with alone_on_gpu(self._notify) if device else nullcontext():
             supervisor.run(
                 [summary.case_id for summary in launched],

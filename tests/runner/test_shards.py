@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,8 +12,10 @@ from command_line import exit_code
 
 from harness.errors import UsageProblem
 from harness.results import Outcome, load_results
-from harness.runner.planning import RANKING, Shard, parse_shard, stored_ranking, telling_first
+from harness.runner.planning import Shard, parse_shard, telling_first
 from harness.store import open_set
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -136,19 +139,36 @@ def test_shards_part_a_selection(small_set: Path) -> None:
 # Budgets.
 
 
-def test_the_order_of_a_budget(small_set: Path) -> None:
-    with open_set(small_set) as fixtures:
+@pytest.mark.parametrize("name", ["small", "smoke"])
+def test_the_order_of_a_budget(name: str, small_set: Path) -> None:
+    with open_set(small_set if name == "small" else ROOT / "fixtures" / "smoke") as fixtures:
         summaries = fixtures.summaries()
-    order = telling_first(summaries, {})
-    assert sorted(s.case_id for s in order) == sorted(s.case_id for s in summaries)
-    families = [(s.kernel, s.family) for s in order]
-    assert len(set(families[: len(set(families))])) == len(set(families))  # one of each first
-    assert len({s.kernel for s in order[:5]}) == 5  # kernels take turns
-    trees = [s.dims["N"] for s in order if s.kernel == "tree_build"]
-    assert trees == sorted(trees)  # cheap ones first
-    last = families[-1]
-    ranked = telling_first(summaries, {"/".join(last): 5.0})
-    assert (ranked[0].kernel, ranked[0].family) == last
+    shows = {s.case_id: {s.kernel, f"{s.kernel}/{s.family}", *s.flags} for s in summaries}
+    order = [s.case_id for s in telling_first(summaries)]
+    assert sorted(order) == sorted(shows)
+    kernels = {s.kernel for s in summaries}
+    assert {case_id.partition("/")[0] for case_id in order[: len(kernels)]} == kernels
+    everything, shown = set().union(*shows.values()), set()
+    for place, case_id in enumerate(order):  # until everything is shown, the most that is new
+        if shown == everything:
+            break
+        new = len(shows[case_id] - shown)
+        assert new > 0
+        assert place < len(kernels) or new == max(len(shows[other] - shown) for other in order[place:])
+        shown |= shows[case_id]
+    assert shown == everything
+
+
+def test_cases_alike_run_small_first_and_by_turns(small_set: Path) -> None:
+    """Without flags every family is shown by one case, then again by the next larger one."""
+    with open_set(small_set) as fixtures:
+        one = next(s for s in fixtures.summaries() if s.kernel == "tree_build")
+    plain = [
+        replace(one, case_id=f"{family}{size}", family=family, flags=(), dims={"N": size})
+        for family in ("a", "b")
+        for size in (3, 2, 1)
+    ]
+    assert [s.case_id for s in telling_first(plain)] == ["a1", "b1", "a2", "b2", "a3", "b3"]
 
 
 def test_a_budget_that_suffices(small_set: Path, here: Path, capsys) -> None:
@@ -183,18 +203,6 @@ def test_a_budget_too_small_for_a_kernel_fails(small_set: Path, capsys) -> None:
     assert "FAIL: no case of tree_build, verify_attn" in capsys.readouterr().out
     for budget in (0, -1, "inf", "nan"):
         assert verify(small_set, "--target", "cpu", "--budget", budget) == 2
-
-
-def test_the_stored_ranking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.__path__", [str(tmp_path)])
-    assert stored_ranking() == {}
-    path = tmp_path / RANKING
-    path.parent.mkdir()
-    path.write_text('{"tree_build/ties": 3}')
-    assert stored_ranking() == {"tree_build/ties": 3.0}
-    path.write_text("[]")
-    with pytest.raises(Exception, match="is damaged"):
-        stored_ranking()
 
 
 def test_reports_of_a_budget(small_set: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
