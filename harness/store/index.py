@@ -52,10 +52,11 @@ class KernelIndex:
             self._check_root(file, folder, manifest)
             self._text = {name: self._strings(file[f"cases/{name}"]) for name in TEXT_COLUMNS}
             self._seeds = read_column(self._file, file["cases/seed"], self._entry.cases).tolist()
+            # Lists: a half-read items() holds h5py's lock against other threads while an error keeps it so.
             self._arrays = {
                 role: {
                     name: read_array(self._file, group, self._entry.cases)
-                    for name, group in file.get(role, {}).items()
+                    for name, group in list(file.get(role, {}).items())
                 }
                 for role in ROLES
             }
