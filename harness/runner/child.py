@@ -21,6 +21,7 @@ from harness.targets import worker_environment
 from harness.targets.base import Options
 
 LOG_CAP = 1 << 16  # bytes of a worker's output that are kept, the last ones
+_PIPE = 1 << 20  # bytes; no less than what a pipe may hold
 START_SECONDS = 20.0  # a worker's own start: interpreter, libraries, the context of a device
 SEND_TIMEOUT = 120.0  # a worker that does not take its job
 FRAME_TIMEOUT = 30.0  # the rest of an answer that has begun
@@ -100,10 +101,11 @@ class Child:
             return Death(Outcome.CRASH, f"the worker's answers are damaged: {error}")
 
     def kill(self) -> None:
-        """End the process and everything it started, now."""
+        """End the process and everything it started, now. One that is stuck in a driver is left behind."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=END_TIMEOUT)
 
     def close(self) -> None:
         """Let the worker end; kill it where it does not."""
@@ -154,7 +156,7 @@ class Child:
                     ready = []
                 except (wire.EndOfStream, wire.WireError, OSError):
                     return self._end()
-            if not ready:
+            if not ready or not left:
                 self.kill()
                 return Death(Outcome.TIMEOUT, f"no answer within {seconds:g} s; the worker was killed")
 
@@ -171,16 +173,15 @@ class Child:
         return Death(Outcome.CRASH, f"{who} with code {code}" + self._tail())
 
     def _drain(self) -> None:
-        """Take in what the worker wrote so far."""
-        while self._logs:
-            try:
-                data = os.read(self._log_fd, 1 << 16)
-            except BlockingIOError:
-                return
-            if not data:
-                self._logs.clear()
-            self._log += data
-            del self._log[:-LOG_CAP]
+        """Take in what the worker wrote so far. Not until nothing is left: it may write for ever."""
+        try:
+            data = os.read(self._log_fd, _PIPE)
+        except BlockingIOError:
+            return
+        if not data:
+            self._logs.clear()
+        self._log += data
+        del self._log[:-LOG_CAP]
 
     def _tail(self) -> str:
         self._drain()

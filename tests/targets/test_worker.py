@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -67,6 +68,37 @@ def test_the_worker_gets_no_expected_values_and_no_surplus_descriptors() -> None
         assert len([link for link in links if link.startswith("pipe:")]) == 4  # work, result, stdout, stderr
     finally:
         child.close()
+
+
+def test_a_worker_that_never_stops_printing() -> None:
+    """Its answer is seen all the same, and so is its deadline."""
+    child = Child("bad_targets:Sleeps", Options())
+    endless = os.open("/dev/zero", os.O_RDONLY)
+    os.dup2(endless, child._log_fd)
+    os.close(endless)
+    try:
+        for budget, outcome in ((5, "done"), (HIT, Outcome.TIMEOUT)):
+            case = tree_case(budget)
+            child.send(Job(case.kernel, case.inputs, case.scalars), 2)
+            seen = child.result(2.0 if budget == HIT else 30.0)
+            assert (seen.outcome if isinstance(seen, Death) else seen.status) == outcome
+    finally:
+        child.close()
+
+
+def test_a_worker_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process in a call of a driver that does not come back takes no signal."""
+    child = Child("bad_targets:Sleeps", Options())
+    case = tree_case(HIT)
+    child.send(Job(case.kernel, case.inputs, case.scalars), 2)
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.runner.child.END_TIMEOUT", 0.1)
+        patch.setattr(os, "killpg", lambda pid, number: None)
+        seen = child.result(0.5)
+        assert isinstance(seen, Death) and seen.outcome is Outcome.TIMEOUT
+        child.close()
+    os.killpg(child._process.pid, signal.SIGKILL)
+    child._process.wait()
 
 
 def run(plan, finish=lambda case, seen: None, load=None, settings=SETTINGS, jobs=2) -> Supervisor:
