@@ -163,6 +163,7 @@ def test_libraries_load_and_stay_apart(build_dir):
     for library, fill in ((first, 1), (second, 2)):
         assert library.emu_configure(b"forward", ctypes.c_uint64(0), fill, 1) == 0
     assert (first.fill_seen(), second.fill_seen()) == (1, 2)
+    assert (first.spin(), second.spin()) == (719, 719)  # each has its watchdog, though they share the signal
 
 
 @pytest.mark.slow

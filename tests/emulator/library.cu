@@ -23,3 +23,13 @@ EXPORT int fill_seen() {
     LAUNCH(look_at_fill, 1, 1, 0, nullptr, &out);
     return out;
 }
+
+// It ends by itself after some seconds, so that a watchdog that sleeps does not stop a test.
+__global__ void poll(volatile int* flag) {
+    for (long left = 1L << 33; left && !*flag; --left) {}
+}
+
+EXPORT int spin() {
+    int flag = 0;
+    return LAUNCH(poll, 1, 1, 0, nullptr, &flag);
+}

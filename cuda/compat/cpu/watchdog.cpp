@@ -17,7 +17,7 @@ static const int kSignal = SIGRTMAX - 1;
 // Runs on the stack of whatever the signal interrupted. A thread in kernel code is left where it
 // is: it was computing, so it holds nothing of the emulator's or of the C library's. One that sleeps
 // in a loop is found at its next __nanosleep.
-EMU_UNSEEN static void look(int) {
+EMU_UNSEEN static void look() {
     Block* block = current_block;
     if (!block) return;  // a late signal
     const bool slept = block->slept;
@@ -28,10 +28,16 @@ EMU_UNSEEN static void look(int) {
         stop("a thread runs on without reaching any barrier or warp operation: it spins");
 }
 
+// A process may hold several libraries with an emulator. The last one's handler takes the signals of all, and
+// each timer says whose `look` it wants.
+EMU_UNSEEN static void on_signal(int, siginfo_t* info, void*) {
+    if (info->si_code == SI_TIMER) reinterpret_cast<void (*)()>(info->si_value.sival_ptr)();
+}
+
 static bool install_handler() {
     struct sigaction action = {};
-    action.sa_handler = look;
-    action.sa_flags = SA_RESTART | SA_NODEFER;  // stop() never returns from the handler
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;  // stop() never returns from the handler
     return sigaction(kSignal, &action, nullptr) == 0;
 }
 
@@ -44,6 +50,7 @@ Watchdog::Watchdog(Block& block) {
     sigevent event = {};
     event.sigev_notify = SIGEV_THREAD_ID;
     event.sigev_signo = kSignal;
+    event.sigev_value.sival_ptr = reinterpret_cast<void*>(look);
     event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
     armed_ = installed && timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) == 0;
     if (!armed_) return;
