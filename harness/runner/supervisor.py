@@ -67,6 +67,7 @@ class Supervisor:
         self._plan: list[str] = []
         self._deaths = 0
         self._deadline: float | None = None
+        self._abandoned = False  # nobody wants the results any more
         self.stopped = ""  # why the rest of the plan was not run
         try:
             with ThreadPoolExecutor(ready) as pool:
@@ -97,9 +98,7 @@ class Supervisor:
                     for thread in wait(threads, return_when=FIRST_EXCEPTION).done:
                         thread.result()
                 except BaseException:
-                    self._plan.clear()
-                    for child in list(self._children):
-                        child.kill()
+                    self._abandon()
                     raise
         finally:
             self.close()
@@ -183,10 +182,15 @@ class Supervisor:
         child = Child(self._settings.target, self._settings.options, self._settings.timeout)
         with self._lock:
             self._children.add(child)
+            abandoned = self._abandoned
+        if abandoned:
+            child.kill()
         return child
 
     def _start(self) -> Child | None:
         with self._lock:
+            if self._abandoned:
+                return None
             if self._spare:
                 return self._spare.pop()
         try:
@@ -194,6 +198,14 @@ class Supervisor:
         except HarnessError as error:
             self._stop(f"no worker can be started any more: {error}")
             return None
+
+    def _abandon(self) -> None:
+        """End all workers at once, and start no other: what dies of this is not run again."""
+        with self._lock:
+            self._abandoned = True
+            self._plan.clear()
+        for child in list(self._children):
+            child.kill()
 
     def _count_death(self) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import subprocess
+import threading
 from pathlib import Path
 from typing import ClassVar
 
@@ -279,6 +280,38 @@ def test_a_worker_with_a_job_that_nobody_waits_for_is_ended(
     assert Scripted.killed == [1]
     assert scripted(1, FINE) == ([FINE], 1)
     assert Scripted.killed == []
+
+
+class Blocked(Scripted):
+    """The first one answers once, then hangs until it is killed; the second answers when that is so."""
+
+    hanging, freed = threading.Event(), threading.Event()
+
+    def result(self, seconds: float) -> Observation | Death:
+        if self.number > 1:
+            self.hanging.wait(30)
+            return Observation("done", message="the last one")
+        if self.answers:
+            return self.answers.pop()
+        self.hanging.set()
+        self.freed.wait(30)
+        return FAULT
+
+    def kill(self) -> None:
+        self.freed.set()
+
+
+def test_a_case_that_dies_of_an_interruption_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(case: object, seen: object) -> None:
+        if seen == Observation("done", message="the last one"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(supervisor, "Child", Blocked)
+    Blocked.made, Blocked.answers = 0, [FINE]
+    runner = Supervisor(Settings("reference", Options(), 2, 1.0))
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(["5"] * 9, 2, lambda name: tree_case(int(name)), finish)
+    assert Blocked.made == 2  # no third one, for the case alone
 
 
 def test_a_channel_takes_what_it_can_and_no_more() -> None:
