@@ -58,7 +58,7 @@ CHECKS = [
 ]
 WITHOUT_TSAN = {
     "random_order_lets_warps_drift_apart",
-    "a_forked_child_launches_too",
+    "a_forked_child_launches_and_ends_too",
     "a_spinning_thread_is_stopped",
     "sleeping_lets_the_others_run",
 }

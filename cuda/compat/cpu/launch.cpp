@@ -1,7 +1,6 @@
 #include "launch.h"
 
-#include <sys/types.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <condition_variable>
 #include <cstring>
@@ -155,14 +154,12 @@ private:
 std::mutex one_launch_at_a_time;
 Config config;
 std::unique_ptr<Helpers> helpers;
-pid_t helpers_process;
+Helpers* of_the_parent;  // a fork takes none of their threads along: a child must not wait for them, nor at its end
 
 Helpers& helpers_of_this_process() {
-    if (helpers && helpers_process != getpid()) (void)helpers.release();  // a fork took none of its threads along
-    if (!helpers) {
-        helpers = std::make_unique<Helpers>();
-        helpers_process = getpid();
-    }
+    [[maybe_unused]] static const int watched =
+        pthread_atfork(nullptr, nullptr, [] { of_the_parent = helpers.release(); });
+    if (!helpers) helpers = std::make_unique<Helpers>();
     return *helpers;
 }
 
