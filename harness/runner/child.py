@@ -77,7 +77,12 @@ class Child:
                 os.close(fd)
         for fd in (self._log_fd, self._work, self._result):
             os.set_blocking(fd, False)
-        self.hello = self._greet(target, options, START_SECONDS + seconds)
+        try:
+            self.hello = self._greet(target, options, START_SECONDS + seconds)
+        except BaseException:  # Ctrl-C too: no one else knows of the process
+            self.kill()
+            self.close()
+            raise
 
     def send(self, job: Job, repeat: int) -> None:
         """Hand over a job."""
@@ -135,8 +140,6 @@ class Child:
             info = frame[0]["info"]
             info = TargetInfo(**{**info, "capabilities": tuple(info["capabilities"])})
             return Hello(info, frame[0]["facts"])
-        self.kill()
-        self.close()
         if isinstance(frame, Death):
             raise EnvironmentProblem(f"target {target} cannot be opened: {frame.message}")
         raise _ERRORS.get(frame[0]["error"], HarnessError)(frame[0]["message"])

@@ -101,6 +101,20 @@ def test_a_worker_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.Monke
     child._process.wait()
 
 
+def test_an_interruption_while_a_target_is_opened_leaves_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    def interrupted(self: Child, seconds: float) -> None:
+        started.append(self._process.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Child, "frame", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Child("reference", Options())
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+
+
 def run(plan, finish=lambda case, seen: None, load=None, settings=SETTINGS, jobs=2) -> Supervisor:
     runner = Supervisor(settings)
     runner.run(plan, jobs, load or (lambda name: tree_case(int(name))), finish)
