@@ -161,7 +161,7 @@ __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const
     const int lane = threadIdx.x % kWarp;
     const int warp = threadIdx.x / kWarp;
     const int groups_log = (count > kWarp) + (count > 2 * kWarp) + (count > 4 * kWarp);
-    const int parts = static_cast<int>(blockDim.x) / kWarp >> groups_log;
+    const int parts = static_cast<int>(blockDim.x / kWarp) >> groups_log;
     const int part = warp >> groups_log;
     // Turned by the part, so that a group without candidates does not leave one scheduler idle.
     const int group = (warp + part) & ((1 << groups_log) - 1);
@@ -170,11 +170,12 @@ __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const
         const double score = found.score[item];
         int counted = 0;
 #pragma unroll 1
-        for (int first = part; first < count; first += kAtOnce * parts) {
+        for (int first = part * kAtOnce; first < count; first += kAtOnce * parts) {
             counted += kAtOnce;
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-                counted -= falls_short(found.score[first + i * parts], score);
+            for (int i = 0; i < kAtOnce; i += 2) {
+                const double2 others = *reinterpret_cast<const double2*>(found.score + first + i);
+                counted -= falls_short(others.x, score) + falls_short(others.y, score);
             }
         }
         counted = item < count ? counted : 0;

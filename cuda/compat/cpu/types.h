@@ -55,6 +55,7 @@ struct dim3 {
 COMPAT_VECTOR2(int, int2, 8)
 COMPAT_VECTOR2(unsigned, uint2, 8)
 COMPAT_VECTOR2(float, float2, 8)
+COMPAT_VECTOR2(double, double2, 16)
 COMPAT_VECTOR4(int, int4, 16)
 COMPAT_VECTOR4(unsigned, uint4, 16)
 COMPAT_VECTOR4(float, float4, 16)
