@@ -8,10 +8,9 @@ expected outputs by the references.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from harness.case import Case, Expected, Policy, Validity, Value
 from harness.draw import Draw, case_seed
 from harness.errors import HarnessError
 from harness.expect import expected_outputs
-from harness.stacked import STACKED, outputs_of_all
+from harness.stacked import STACKED, Asked, Asking, run_together
 
 Params = Mapping[str, int | str]
 SUITES = ("smoke", "standard", "full")
@@ -49,25 +48,27 @@ class Family:
 
     ``make`` returns None where the drawn seed cannot serve; the next attempt gets another seed. ``partners``
     names the parameter in which related cases differ: such cases get the same draws.
+
+    A ``make`` that needs the outputs of a reference is best a generator: it yields `Asked`, is sent the
+    outputs, and returns the draft. What many drafts ask is then one call.
     """
 
     name: str
     kernel: str
     doc: str
     plan: Callable[[str], Iterable[Params]]
-    make: Callable[[Params, Draw], Draft | None]
+    make: Callable[[Params, Draw], Draft | Asking[Draft | None] | None]
     partners: str = ""
+
+    def draft(self, params: Params, draw: Draw) -> Asking[Draft | None]:
+        """What ``make`` makes, whether it asks or not."""
+        made = self.make(params, draw)
+        return made if made is None or isinstance(made, Draft) else (yield from made)
 
 
 def slug(params: Params) -> str:
     """``{"L": 15, "kind": "ties"}`` -> ``L15-kind_ties``: stable, readable, safe in a file name."""
     return "-".join(f"{k}{v}" if isinstance(v, int) else f"{k}_{v}" for k, v in params.items())
-
-
-class _Drafted(NamedTuple):
-    text: str  # the slug of the parameters
-    seed: int
-    draft: Draft
 
 
 def make_case(family: Family, params: Params, root_seed: int) -> Case:
@@ -82,33 +83,46 @@ def make_cases(family: Family, many: Iterable[Params], root_seed: int) -> Iterat
     never depends on the position in a list. Memory holds one case, or, where references take several at a
     time, all of them.
     """
-    drafted = (_drafted(family, params, root_seed) for params in many)
-    for some in [list(drafted)] if family.kernel in STACKED else ([one] for one in drafted):
-        for one, expected in zip(some, _expected(family, some), strict=True):
-            yield _case(family, one, root_seed, expected)
+    making = (_making(family, params, root_seed) for params in many)
+    for some in [list(making)] if family.kernel in STACKED else ([one] for one in making):
+        yield from run_together(some)
 
 
-def _drafted(family: Family, params: Params, root_seed: int) -> _Drafted:
+def _making(family: Family, params: Params, root_seed: int) -> Asking[Case]:
     text = slug(params)
-    drawn = slug({k: v for k, v in params.items() if k != family.partners}) if family.partners else text
     with _blamed_on(family, text):
-        for attempt in range(64):
-            seed = case_seed(root_seed, family.kernel, family.name, f"{drawn}#{attempt}")
-            draft = family.make(params, Draw(seed))
-            if draft is not None:
-                return _Drafted(text, seed, draft)
-        raise ValueError("rejects every seed")
+        seed, draft = yield from _drafted(family, params, root_seed)
+        expected: Mapping[str, Expected]
+        if family.kernel in STACKED:
+            expected = yield Asked(family.kernel, draft.inputs, draft.scalars)
+        else:
+            expected = expected_outputs(family.kernel, draft.inputs, draft.scalars, draft.rows)
+    name = f"{family.kernel}/{family.name}/{text}"
+    tag = hashlib.sha256(f"{root_seed}/{name}".encode()).hexdigest()[:8]
+    return Case(
+        case_id=f"{name}-{tag}",
+        kernel=family.kernel,
+        family=family.name,
+        flags=tuple(sorted(draft.flags)),
+        policy=_POLICIES.get(family.kernel, "exact"),
+        validity=draft.validity,
+        seed=seed,
+        inputs=draft.inputs,
+        scalars=draft.scalars,
+        expected=expected,
+        notes=draft.notes,
+    )
 
 
-def _expected(family: Family, some: Sequence[_Drafted]) -> Iterable[Mapping[str, Expected]]:
-    if family.kernel in STACKED:
-        with suppress(Exception):  # then one by one, to name the case that the reference refuses
-            return outputs_of_all(family.kernel, [(one.draft.inputs, one.draft.scalars) for one in some])
-    expected = []
-    for text, _, draft in some:
-        with _blamed_on(family, text):
-            expected.append(expected_outputs(family.kernel, draft.inputs, draft.scalars, draft.rows))
-    return expected
+def _drafted(family: Family, params: Params, root_seed: int) -> Asking[tuple[int, Draft]]:
+    """The first draft that is no refusal, and its seed."""
+    drawn = slug({k: v for k, v in params.items() if k != family.partners})
+    for attempt in range(64):
+        seed = case_seed(root_seed, family.kernel, family.name, f"{drawn}#{attempt}")
+        draft = yield from family.draft(params, Draw(seed))
+        if draft is not None:
+            return seed, draft
+    raise ValueError("rejects every seed")
 
 
 @contextmanager
@@ -121,21 +135,3 @@ def _blamed_on(family: Family, text: str) -> Iterator[None]:
         raise HarnessError(
             f"{family.kernel}/{family.name} {text}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _case(family: Family, one: _Drafted, root_seed: int, expected: Mapping[str, Expected]) -> Case:
-    name, draft = f"{family.kernel}/{family.name}/{one.text}", one.draft
-    tag = hashlib.sha256(f"{root_seed}/{name}".encode()).hexdigest()[:8]
-    return Case(
-        case_id=f"{name}-{tag}",
-        kernel=family.kernel,
-        family=family.name,
-        flags=tuple(sorted(draft.flags)),
-        policy=_POLICIES.get(family.kernel, "exact"),
-        validity=draft.validity,
-        seed=one.seed,
-        inputs=draft.inputs,
-        scalars=draft.scalars,
-        expected=expected,
-        notes=draft.notes,
-    )

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-import references
 from harness.cases.base import Draft, Family, Params
 from harness.cases.blocks.shapes import follow
 from harness.cases.blocks.topk import build_inputs, grid_rows
 from harness.cases.blocks.walks import Walk, accept_inputs
 from harness.draw import Draw
+from harness.stacked import Asked, Asking
 
 SHAPE, BUDGET = (1, 15, 64), 64
 CASES = {"smoke": 32, "standard": 2048}  # of each kernel
@@ -27,8 +27,9 @@ def _build(params: Params, draw: Draw) -> Draft:
     return Draft(build_inputs(draw, rows), {"budget": BUDGET}, ("best_first",))
 
 
-def _accept(params: Params, draw: Draw) -> Draft:
-    tree = references.tree_build(**_build(params, draw).inputs, budget=BUDGET)  # type: ignore[arg-type]
+def _accept(params: Params, draw: Draw) -> Asking[Draft]:
+    rows = _build(params, draw)
+    tree = yield Asked("tree_build", rows.inputs, rows.scalars)
     token, parents, child, sibling = (
         tree[name][0].astype(np.int64) for name in ("node_token", "node_parent", "next_token", "next_sibling")
     )

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-import references
 from harness.cases.blocks.topk import VOCABULARY, build_inputs, grid_rows
 from harness.draw import Draw
+from harness.stacked import Asked, Asking, run_together
 
 I64 = npt.NDArray[np.int64]
 SHAPES = ("chain", "star", "comb", "binary", "random", "depth_first", "best")
@@ -38,7 +38,7 @@ def tree(draw: Draw, shape: str, count: int) -> I64:
     elif shape == "depth_first":
         parents = _depth_first(np.append(-1, _any_before(draw, count)))
     else:
-        parents = best_first(draw, count)
+        (parents,) = run_together([best_first(draw, count)])
     parents[0] = -1
     return parents.astype(np.int64)
 
@@ -61,10 +61,10 @@ def _depth_first(parents: I64) -> I64:
     return np.append(-1, number[parents[np.array(order[1:], np.int64)]])
 
 
-def best_first(draw: Draw, count: int) -> I64:
+def best_first(draw: Draw, count: int) -> Asking[I64]:
     """Parents of the tree that tree_build makes from mixed rows, int64 [count]."""
     rows = grid_rows(draw, (1, 12, 12), "mixed")
-    built = references.tree_build(**build_inputs(draw, rows), budget=count - 1)  # type: ignore[arg-type]
+    built = yield Asked("tree_build", build_inputs(draw, rows), {"budget": count - 1})
     parents: I64 = built["node_parent"][0].astype(np.int64)
     return parents
 

@@ -17,6 +17,7 @@ from harness.cases.base import Draft, Family, Params
 from harness.cases.blocks.plans import tiers
 from harness.contract import KERNELS
 from harness.draw import Draw
+from harness.stacked import Asking
 
 SIDES = ("a", "b")
 
@@ -38,11 +39,11 @@ def in_two_orders(kernel: str, source: Family, smoke: list[Params], standard: li
     )
 
 
-def _maker(kernel: str, source: Family) -> Callable[[Params, Draw], Draft | None]:
+def _maker(kernel: str, source: Family) -> Callable[[Params, Draw], Asking[Draft | None]]:
     own = [a.name for a in KERNELS[kernel].arrays if a.role != "out" and a.dims[0] == "B"]
 
-    def make(params: Params, draw: Draw) -> Draft | None:
-        draft = source.make(params, draw)
+    def make(params: Params, draw: Draw) -> Asking[Draft | None]:
+        draft = yield from source.draft(params, draw)
         if draft is None:
             return None
         inputs: dict[str, Value] = dict(draft.inputs)

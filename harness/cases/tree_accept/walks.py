@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from harness.cases.base import Draft, Family, Params
 from harness.cases.blocks.plans import grid, tiers
-from harness.cases.blocks.shapes import SHAPES, children, depths, path_to, steer, tree
+from harness.cases.blocks.shapes import SHAPES, best_first, children, depths, path_to, steer, tree
 from harness.cases.blocks.walks import FRESH, Walk, accept_inputs, walk
 from harness.draw import Draw
+from harness.stacked import Asking
 
 PATHS = (
     "none", "deepest", "last_child", "middle_child", "not_a_child", "later_match", "duplicates",
@@ -14,9 +15,10 @@ PATHS = (
 )  # fmt: skip
 
 
-def _shapes(params: Params, draw: Draw) -> Draft:
+def _shapes(params: Params, draw: Draw) -> Asking[Draft]:
     count, shape = int(params["n"]), str(params["shape"])
-    one = walk(draw, tree(draw, shape, count), int(params["follow"]))
+    parents = (yield from best_first(draw, count)) if shape == "best" else tree(draw, shape, count)
+    one = walk(draw, parents, int(params["follow"]))
     flags = {
         "root_only": count == 1,
         "chain": shape == "chain" and count > 1,
