@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from harness.cases.blocks.topk import build_inputs, grid_rows
 from harness.cases.blocks.walks import accept_inputs, walk
 from harness.draw import Draw
 from harness.errors import HarnessError
-from harness.stacked import STACKED, outputs_of_all
+from harness.stacked import STACKED, Asked, Asking, outputs_of_all
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, kernel: str) -> list[int]:
@@ -80,7 +81,7 @@ def calls_for(kernel: str, *asked: tuple[Mapping[str, Value], Mapping[str, int |
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(references, kernel, reference)
-        assert outputs_of_all(kernel, asked) == [{}] * len(asked)
+        assert outputs_of_all([Asked(kernel, *one) for one in asked]) == [{}] * len(asked)
     return calls
 
 
@@ -117,6 +118,73 @@ def test_arrays_of_unequal_batch_go_alone() -> None:
     """Two such cases might add up to a whole batch."""
     short, long = build(root_token=np.zeros(1, np.int32)), build(root_token=np.zeros(3, np.int32))
     assert calls_for("tree_build", (short, {"budget": 8}), (long, {"budget": 8})) == [1, 3]
+
+
+def test_kernels_go_apart() -> None:
+    asked = [
+        Asked("tree_build", build(), {"budget": 8}),
+        Asked("tree_accept", accept(), {"depth_limit": 3}),
+        Asked("tree_build", build(), {"budget": 8}),
+    ]
+    answers = outputs_of_all(asked)
+    assert ["accept_len" in outputs for outputs in answers] == [False, True, False]
+
+
+def asking_family(make: Callable[[Params, Draw], Asking[Draft | None]], count: int) -> Family:
+    return Family("asking", "tree_accept", "Asks.", lambda suite: [{"i": i} for i in range(count)], make)
+
+
+def on_a_tree(params: Params, draw: Draw) -> Asking[Draft | None]:
+    """A tree, and for every other case a walk on it, whose first token the target then predicts everywhere."""
+    rows = build_inputs(draw, grid_rows(draw, (1, 3, 4), "even"))
+    tree = yield Asked("tree_build", rows, {"budget": 8})
+    if draw.integer(0, 2) == 0:
+        return None
+    inputs: dict[str, Value] = {name: tree[name] for name in ("node_token", "next_token", "next_sibling")}
+    inputs |= {"target_predict": np.roll(tree["node_token"], -1), "node_count": tree["node_count"]}
+    inputs |= {"stop_token": np.zeros(0, np.int32), "token_limit": np.array([99], np.int32)}
+    if int(params["i"]) % 2:
+        walked = yield Asked("tree_accept", inputs, {"depth_limit": 8})
+        inputs["target_predict"] = np.full_like(tree["node_token"], walked["out_token"][0, 0])
+    return Draft(inputs, {"depth_limit": 3}, ("walk",))
+
+
+def test_what_drafts_ask_goes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    built, walked = counted(monkeypatch, "tree_build"), counted(monkeypatch, "tree_accept")
+    family = asking_family(on_a_tree, 12)
+    plan = list(family.plan("smoke"))
+    together = list(make_cases(family, plan, SEED))
+    assert built[0] == 12 < sum(built)  # all at once, then again where the seed was refused
+    assert len(built) <= 5
+    assert sum(walked) == 18 and len(walked) < 12
+    for one, params in zip(together, plan, strict=True):
+        assert_same_bits(one, make_case(family, params, SEED))
+
+
+@pytest.mark.parametrize("bad", ["a", "b"])
+def test_the_draft_whose_question_is_refused_is_named(bad: str) -> None:
+    """Whether its first question is refused or its second."""
+
+    def make(params: Params, draw: Draw) -> Asking[Draft | None]:
+        for question in ("a", "b"):
+            refused = params["i"] == 2 and question == bad
+            yield Asked("tree_build", build(), {"budget": -1 if refused else 8})
+        return Draft(accept(), {"depth_limit": 3}, ("walk",))
+
+    family = asking_family(make, 4)
+    with pytest.raises(HarnessError, match=r"^tree_accept/asking i2: ValueError: budget: got -1"):
+        list(make_cases(family, list(family.plan("smoke")), 0))
+
+
+def test_a_draft_may_take_a_refusal() -> None:
+    def make(params: Params, draw: Draw) -> Asking[Draft | None]:
+        budget = 8 - 9 * int(params["i"])
+        with suppress(ValueError):
+            yield Asked("tree_build", build(), {"budget": budget})
+        return Draft(accept(), {"depth_limit": 3}, ("walk",))
+
+    family = asking_family(make, 2)
+    assert len(list(make_cases(family, list(family.plan("smoke")), 0))) == 2
 
 
 def test_the_case_that_a_reference_refuses_is_named() -> None:
