@@ -135,7 +135,7 @@ def asking_family(make: Callable[[Params, Draw], Asking[Draft | None]], count: i
 
 
 def on_a_tree(params: Params, draw: Draw) -> Asking[Draft | None]:
-    """A tree, and for every other case a walk on it, whose first token the target then predicts everywhere."""
+    """A tree, and for every other case a walk on it, whose first token the target predicts everywhere."""
     rows = build_inputs(draw, grid_rows(draw, (1, 3, 4), "even"))
     tree = yield Asked("tree_build", rows, {"budget": 8})
     if draw.integer(0, 2) == 0:
