@@ -91,7 +91,7 @@ def make_cases(family: Family, many: Iterable[Params], root_seed: int) -> Iterat
 def _making(family: Family, params: Params, root_seed: int) -> Asking[Case]:
     text = slug(params)
     with _blamed_on(family, text):
-        seed, draft = yield from _drafted(family, params, root_seed)
+        seed, draft = yield from _drafted(family, params, text, root_seed)
         expected: Mapping[str, Expected]
         if family.kernel in STACKED:
             expected = yield Asked(family.kernel, draft.inputs, draft.scalars)
@@ -114,9 +114,9 @@ def _making(family: Family, params: Params, root_seed: int) -> Asking[Case]:
     )
 
 
-def _drafted(family: Family, params: Params, root_seed: int) -> Asking[tuple[int, Draft]]:
-    """The first draft that is no refusal, and its seed."""
-    drawn = slug({k: v for k, v in params.items() if k != family.partners})
+def _drafted(family: Family, params: Params, text: str, root_seed: int) -> Asking[tuple[int, Draft]]:
+    """The seed of the first draft that is no refusal, and that draft."""
+    drawn = slug({k: v for k, v in params.items() if k != family.partners}) if family.partners else text
     for attempt in range(64):
         seed = case_seed(root_seed, family.kernel, family.name, f"{drawn}#{attempt}")
         draft = yield from family.draft(params, Draw(seed))
