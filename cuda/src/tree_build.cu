@@ -23,7 +23,7 @@ constexpr int kMediumThreads = 512;
 constexpr int kLargeThreads = 1024;
 
 constexpr int kFewLevels = 8;               // so few are found one after the other
-constexpr int kShares = 2;                  // blocks that share the outputs of a large tree
+constexpr int kShares = 8;                  // blocks that share the outputs of a large tree
 constexpr int kSharedBatch = 16;            // in batches up to this one
 constexpr int kSharedRowBytes = 64 * 1024;  // larger rows stay in global memory
 constexpr int kOwnTileBytes = 12 * 1024;    // a smaller mask has memory of its own, cleared early
