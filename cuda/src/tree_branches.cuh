@@ -1,0 +1,68 @@
+// How tree_build grows chains: what they share, and the candidates that begin them.
+#pragma once
+
+#include "tree_candidates.cuh"
+
+namespace ddtree {
+
+// Shared memory of the search.
+struct ChainMemory {
+    static constexpr int kCounts = 6;
+
+    const double* trunk;  // [L]: scores of rank 0 all the way down
+    Small* start;         // [capacity + 1]: candidates that chains begin with
+    int32_t* counts;      // [3, 2]: candidates and chains of this round, of the next one, of the one before
+
+    __device__ void begin(int chain, int candidate, int capacity) const {
+        if (chain <= capacity) {
+            start[chain] = static_cast<Small>(candidate);
+        }
+    }
+
+    // Before the barrier that precedes grow_chains.
+    __device__ void clear() const {
+        if (threadIdx.x < kCounts) {
+            counts[threadIdx.x] = 0;
+        }
+    }
+};
+
+// The candidates that a thread adds: children of one parent, but not that of rank 0.
+struct Branches {
+    int parent;
+    int depth;  // of the children
+    int place;  // where they go
+    int chain;  // where the chains that they begin go
+    int count;
+
+    __device__ void put(const ChainMemory& memory, const Candidates& found, int rank, double score,
+                        int capacity) const {
+        const int at = place + rank - 1;
+        if (at < capacity) {
+            found.put(at, score, parent, rank, depth);
+            found.younger[at] = static_cast<Small>(rank < count ? at + 1 : kNone);
+            memory.begin(chain + rank - 1, at, capacity);
+        }
+    }
+};
+
+// Puts those beyond the heads: a warp does one thread's after the other's.
+__device__ __forceinline__ void put_many(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                         unsigned lanes, const Branches& branches, double score, int capacity) {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll 1
+    for (unsigned left = lanes; left != 0; left &= left - 1) {
+        const int owner = __ffs(static_cast<int>(left)) - 1;
+        const double its_score = __shfl_sync(kFullWarp, score, owner);
+        const auto of_owner = [&](int value) { return __shfl_sync(kFullWarp, value, owner); };
+        const Branches its = {of_owner(branches.parent), of_owner(branches.depth), of_owner(branches.place),
+                              of_owner(branches.chain), of_owner(branches.count)};
+        const float* row = rows.row(its.depth);
+#pragma unroll 1
+        for (int rank = kHeads + lane; rank <= its.count; rank += kWarp) {
+            its.put(memory, found, rank, its_score + row[rank], capacity);
+        }
+    }
+}
+
+}  // namespace ddtree
