@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Launch verify_attn a few times on one shape, for a profiler. Needs a GPU, torch and a built library.
 
-    ncu --set full --clock-control none -k regex:hopper_kernel --launch-skip 3 --launch-count 1 \\
-        python3 cuda/tools/profile_attention.py build/libddtree_cuda.so 64x65x8192
+    ncu --set full python3 cuda/tools/profile_attention.py build/libddtree_cuda.so 64x65x8192
+
+The first launches set things up: look at a later one (``--launch-skip 3 --launch-count 1``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from attention_inputs import Library, Problem, Shape
 from bench_attention import CONFIGS
 
-LAUNCHES = 5  # the first ones set things up
+LAUNCHES = 5
 
 
 def main() -> None:
