@@ -52,6 +52,7 @@ class Round:
     mutated: tuple[str, ...] = ()
     seconds: float | None = None
     notes: tuple[str, ...] = ()
+    before: tuple[Round, ...] = ()  # earlier tries of the same run: they show faults, but prove nothing
 
 
 @dataclass(frozen=True)

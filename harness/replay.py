@@ -28,6 +28,7 @@ def replay(target: Target, job: Job, repeat: int = MIN_REPEAT) -> Observation:
 
 def _observation(target: Target, rounds: list[Round]) -> Observation:
     first, last = rounds[0], rounds[-1]
+    rounds = [*rounds, *(earlier for r in rounds for earlier in r.before)]
     return Observation(
         status=last.status,
         message=last.message,

@@ -65,18 +65,30 @@ def test_equals_the_reference(kind: str, order: str) -> None:
             assert np.array_equal(seen.outputs[name], expected), (kind, i, name)
 
 
-@pytest.fixture(scope="module")
-def hard(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """What tree_build does where candidates crowd, with an entry of its own."""
-    path = tmp_path_factory.mktemp("hard") / "hard.so"
+def compiled(source: str, folder: Path) -> ctypes.CDLL:
+    """Parts of tree_build with an entry of their own, under the emulator."""
+    path = folder / "part.so"
     cuda = REPO / "cuda"
     emulator = sorted((cuda / "compat" / "cpu").glob("*.cpp"))
-    sources = [REPO / "tests" / "tree_build" / "score_reached.cpp", *emulator]
+    sources = [REPO / "tests" / "tree_build" / source, *emulator]
     flags = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-pthread", "-shared", "-fPIC"]
     include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
     command = [os.environ.get("CXX", "g++"), *flags, *include, *map(str, sources), "-o", str(path)]
     subprocess.run(command, check=True, capture_output=True)
-    library = ctypes.CDLL(str(path))
+    return ctypes.CDLL(str(path))
+
+
+def test_a_block_fits_every_device(tmp_path: Path) -> None:
+    """99 KB are the most on sm_120, where the last resort has to run; elsewhere whole tiles have 227 KB."""
+    library = compiled("layout.cpp", tmp_path)
+    small, large = library.most_bytes(0, 0), library.most_bytes(1, 1)
+    assert 64 * 1024 < small <= 99 * 1024 < large <= 227 * 1024
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """What tree_build does where candidates crowd."""
+    library = compiled("score_reached.cpp", tmp_path_factory.mktemp("hard"))
     library.score_reached_of.restype = ctypes.c_double
     return library
 

@@ -69,7 +69,7 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
     const int row_bytes = args.W * static_cast<int>(sizeof(uint32_t));
     l.search.nodes = aligned(sizeof(Fixed));
     l.tile = l.search.nodes + aligned(Nodes::bytes(args.N));
-    l.own_tile = args.W > kFewWords && l.share * row_bytes <= kOwnTileBytes;
+    l.own_tile = whole_tile && args.W > kFewWords && l.share * row_bytes <= kOwnTileBytes;
     l.search.capacity = capacity;
     l.search.found = l.tile + (l.own_tile ? aligned(l.share * row_bytes) : 0);
     l.search.order = l.search.found + aligned(max(Candidates::bytes(capacity), Search::bytes(args.N)));

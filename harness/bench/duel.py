@@ -52,6 +52,7 @@ def duel(case: Case, cache: str, sides: Sides, samples: int, min_effect: float) 
     """Two live targets. SLOWER is confirmed by a second set of samples, or it is UNDECIDED."""
     found = _samples(case, cache, sides, samples)
     decision = decide(found.first, found.second, min_effect)
+    decision = _alike(decision, found.arranged["A"], found.arranged["B"])
     confirmed = False
     if decision.standing is Standing.SLOWER:
         again = _samples(case, cache, sides, samples)
@@ -61,7 +62,7 @@ def duel(case: Case, cache: str, sides: Sides, samples: int, min_effect: float) 
             reason = f"{decision.reason}; a second run said {second.reason}"
             decision = replace(decision, standing=Standing.UNDECIDED, reason=reason)
     different = differences(case.kernel, found.seen["A"], found.seen["B"])
-    made = _compared(case, cache, decision, found.first, found.second, found.arrangement)
+    made = _compared(case, cache, decision, found.first, found.second, found.arranged["B"])
     return replace(made, confirmed=confirmed, differences=different)
 
 
@@ -70,14 +71,18 @@ def against(case: Case, stored: Series, sides: Sides, samples: int, min_effect: 
     cache = stored.arrangement.cache
     found = _samples(case, cache, sides, samples)
     decision = decide(stored.seconds, found.second, min_effect)
-    reason = f"indicative: {decision.reason}"
-    mine, theirs = found.arrangement, stored.arrangement
-    if (mine.quantity, mine.cold_by) != (theirs.quantity, theirs.cold_by):
-        decision = replace(decision, standing=Standing.UNDECIDED)
-        ways = [" ".join(filter(None, (a.quantity, a.cold_by))) for a in (theirs, mine)]
-        reason = f"{reason}; not measured alike ({ways[0]}, now {ways[1]})"
-    decision = replace(decision, reason=reason)
-    return _compared(case, cache, decision, stored.seconds, found.second, mine)
+    decision = replace(decision, reason=f"indicative: {decision.reason}")
+    decision = _alike(decision, stored.arrangement, found.arranged["B"])
+    return _compared(case, cache, decision, stored.seconds, found.second, found.arranged["B"])
+
+
+def _alike(decision: Decision, first: Arrangement, second: Arrangement) -> Decision:
+    """UNDECIDED unless both were measured in the same way."""
+    ways = [" ".join(filter(None, (a.quantity, a.cold_by))) for a in (first, second)]
+    if ways[0] == ways[1]:
+        return decision
+    reason = f"{decision.reason}; not measured alike ({ways[0]}, then {ways[1]})"
+    return replace(decision, standing=Standing.UNDECIDED, reason=reason)
 
 
 def no_times(
@@ -95,7 +100,7 @@ class _Samples:
     first: tuple[float, ...]
     second: tuple[float, ...]
     seen: Mapping[str, Observation]
-    arrangement: Arrangement
+    arranged: Mapping[str, Arrangement]
 
 
 def _samples(case: Case, cache: str, sides: Sides, samples: int) -> _Samples:
@@ -103,11 +108,11 @@ def _samples(case: Case, cache: str, sides: Sides, samples: int) -> _Samples:
     touched, calls = work_of(case).touched, 0
     seen: dict[str, Observation] = {}
     taken: dict[str, list[float]] = {side: [] for side in sides.children}
-    arrangement: Arrangement | None = None
+    arranged: dict[str, Arrangement] = {}
     for side, child in sides.children.items():
         with _blamed(side):
-            arrangement = child.arrange(cache, touched, calls)
-            calls = arrangement.calls
+            arranged[side] = child.arrange(cache, touched, calls)
+            calls = arranged[side].calls
             seen[side] = child.check()
             require_right(case, seen[side], "before timing")
     while any(len(values) < samples for values in taken.values()):
@@ -117,8 +122,7 @@ def _samples(case: Case, cache: str, sides: Sides, samples: int) -> _Samples:
     for side, child in sides.children.items():
         with _blamed(side):
             require_right(case, child.left(), "after timing")
-    assert arrangement is not None
-    return _Samples(tuple(taken.get("A", ())), tuple(taken["B"]), seen, arrangement)
+    return _Samples(tuple(taken.get("A", ())), tuple(taken["B"]), seen, arranged)
 
 
 def _compared(

@@ -67,12 +67,14 @@ class Memory(Protocol):
 class Delays(Protocol):
     """A space whose calls follow each other on a stream, so that inputs can come late.
 
-    ``pause``: microseconds by which they do. ``missed``: inputs of a timed call came before work that it put
-    elsewhere, or may have; nobody sets it back but the caller.
+    ``missed``: since `delay`, inputs of a timed call came before the call had returned, or before what it put
+    on the default streams had ended.
     """
 
-    pause: int
     missed: bool
+
+    def delay(self, microseconds: int) -> None:
+        """From now on inputs come so much later."""
 
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then the copy on the stream of the calls; returns at once."""

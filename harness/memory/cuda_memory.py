@@ -118,8 +118,7 @@ class DeviceMemory:
         self._pinned: PinnedBlock | None = None
         self._events = self._driver.new_event(), self._driver.new_event()
         self._arrival = self._driver.new_event()  # between a pause and its copy
-        self._awaited = False
-        self.pause, self.missed = 0, False
+        self.delay(0)
 
     @property
     def stream(self) -> int | None:
@@ -139,10 +138,14 @@ class DeviceMemory:
                 raise
             raise HarnessError(f"no {nbytes / 2**30:.1f} GiB of device memory for a spread pool") from error
 
+    def delay(self, microseconds: int) -> None:
+        """From now on inputs come so much later; nothing was missed, and none are on their way."""
+        self._pause, self._awaited, self.missed = microseconds, False, False
+
     def upload_late(self, address: int, data: Bytes) -> None:
         """Enqueue a pause and then a copy from pinned memory; what is not on the stream comes before it."""
         source = self._staged(data)
-        self._driver.pause(self._stream, self.pause)
+        self._driver.pause(self._stream, self._pause)
         self._driver.record_event(self._arrival, self._stream)
         self._awaited = True
         self._driver.host_to_device_on(self._stream, address, source, data.size)

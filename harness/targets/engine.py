@@ -67,15 +67,16 @@ class Engine:
         self._kept: tuple[Watched, ...] = ()
 
     def with_late_inputs(self, run: Callable[[], Round]) -> Round:
-        """``run``; again, with a longer pause, while its inputs may have come too early to tell anything."""
+        """``run``; again, with a longer pause, while its inputs came so early that a pass says little."""
         if self.delays is None:
             return run()
-        for self.delays.pause in PAUSES:
-            self.delays.missed = False
-            seen = run()
-            if not self.delays.missed:
-                return seen
-        return replace(seen, notes=(*seen.notes, NEVER_LATE))
+        tried: list[Round] = []
+        for pause in PAUSES:
+            self.delays.delay(pause)
+            tried.append(run())
+            if not self.delays.missed or tried[-1].status != "done":
+                return replace(tried[-1], before=tuple(tried[:-1]))
+        return replace(tried[-1], before=tuple(tried[:-1]), notes=(*tried[-1].notes, NEVER_LATE))
 
     def keep(self, *arenas: Watched) -> None:
         """Hold the blocks of this run until the next, so that the next gets other addresses."""

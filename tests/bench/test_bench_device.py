@@ -46,12 +46,21 @@ def test_a_python_target_on_a_device_has_times_of_its_own(
     monkeypatch.chdir(Path(__file__).parent)
     [case] = run(bench_set, "own_clock:OnDevice", "tree_accept").cases
     assert (case.outcome, case.message) == (Outcome.PASS, "")
+    assert "Python target" in " ".join(run(bench_set, "own_clock:OnDevice", "tree_accept").notes)
     [series] = case.series
     assert (series.arrangement.cache, series.arrangement.quantity) == ("not controlled", "stream events")
     assert set(series.seconds) == {1e-5}
     options = CompareOptions(kernels=("tree_accept",), samples=12)
     [compared] = compare(bench_set, ("own_clock:OnDevice",) * 2, options).cases
     assert (compared.cache, compared.standing) == ("not controlled", Standing.SAME)
+
+
+def test_a_graph_replay_and_single_calls_are_not_compared(bench_set: Path, driver, device) -> None:
+    driver.chdir(Path(__file__).parent)
+    options = CompareOptions(kernels=("tree_accept",), samples=12)
+    [compared] = compare(bench_set, (device(), "own_clock:OnDevice"), options).cases
+    assert compared.standing is Standing.UNDECIDED
+    assert compared.reason.endswith("not measured alike (graph replay, then stream events)")
 
 
 def test_rotation_exceeds_the_cache_fivefold_or_the_cache_is_flushed(

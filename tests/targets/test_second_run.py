@@ -18,15 +18,16 @@ from harness.judge import judge
 from harness.memory.buffers import GUARD, Delays
 from harness.memory.host import HostMemory
 from harness.memory.spread import SpreadPages
-from harness.observation import Job
+from harness.observation import Job, Round
 from harness.replay import replay
-from harness.results import Outcome, Results
+from harness.results import Outcome, Results, TargetInfo
 from harness.shapes import PAGE_STRIDE, bind
 from harness.store import write_set
 from harness.store.manifest import SetInfo
 from harness.targets import open_target
+from harness.targets.base import Identity
 from harness.targets.decoy import decoy
-from harness.targets.engine import NEVER_LATE, PAUSES
+from harness.targets.engine import NEVER_LATE, PAUSES, Engine
 
 
 def family_cases(kernel: str, name: str, suite: str = "smoke") -> list[Case]:
@@ -113,6 +114,63 @@ def test_a_kernel_on_another_stream_meets_the_old_inputs(
     late = [c for c in results.cases if c.outcome in (Outcome.UNWRITTEN, Outcome.WRONG_VALUES)]
     assert len(late) == results.planned
     assert {c.kernel for c in late} == set(KERNELS)
+
+
+class EarlyInputs:
+    """A space whose inputs come too early ``times`` times."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.pauses = times, list[int]()
+
+    def delay(self, microseconds: int) -> None:
+        self.pauses.append(microseconds)
+
+    def upload_late(self, address: int, data: object) -> None:
+        raise AssertionError
+
+    @property
+    def missed(self) -> bool:
+        return len(self.pauses) <= self.times
+
+
+@pytest.mark.parametrize("early", [0, 1, 2, 3])
+def test_tries_whose_inputs_came_early_are_kept(early: int) -> None:
+    """Their passes prove nothing, their faults do."""
+    engine = Engine.__new__(Engine)
+    engine.delays = EarlyInputs(early)
+    tries = iter(Round("done", guard_hits=(str(i),)) for i in range(len(PAUSES)))
+    seen = engine.with_late_inputs(lambda: next(tries))
+    made = min(early + 1, len(PAUSES))
+    assert engine.delays.pauses == list(PAUSES[:made])
+    assert [one.guard_hits[0] for one in (*seen.before, seen)] == [str(i) for i in range(made)]
+    assert seen.notes == ((NEVER_LATE,) if early == len(PAUSES) else ())
+
+
+def test_a_try_that_fails_is_the_last() -> None:
+    engine = Engine.__new__(Engine)
+    engine.delays = EarlyInputs(3)
+    tries = iter([Round("done"), Round("failed", "a fault"), Round("done")])
+    seen = engine.with_late_inputs(lambda: next(tries))
+    assert (seen.status, seen.message, len(seen.before)) == ("failed", "a fault", 1)
+
+
+def test_what_an_earlier_try_shows_is_observed() -> None:
+    right, wrong = ({"new_len": np.array([n], np.int32)} for n in (1, 2))
+
+    class Tried:
+        identity = Identity(TargetInfo("tried", "python", "", "device", "event", ()))
+        poisons = False
+
+        def refusal(self, job: Job) -> None:
+            return None
+
+        def run_round(self, job: Job, round_index: int) -> Round:
+            before = (Round("done", outputs=wrong, guard_hits=("a hit",), mutated=("an input",)),)
+            return Round("done", outputs=right, before=before if round_index else ())
+
+    seen = replay(Tried(), Job("kv_commit", {}, {}))
+    assert [list(r) for r in seen.rounds] == [["new_len"], [], ["new_len"]]
+    assert (seen.guard_hits, seen.mutated) == (("a hit",), ("an input",))
 
 
 def test_inputs_that_never_come_late_are_noted(
