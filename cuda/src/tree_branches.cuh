@@ -65,4 +65,27 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
     }
 }
 
+// Counts and places the children but that of rank 0, at `depth`, of each lane's candidate. Returns the lanes that have
+// some beyond the heads. For a warp.
+__device__ __forceinline__ unsigned count_branches(const Rows& rows, const double* heads, double least, int depth,
+                                                   Brood& brood) {
+    const unsigned large = count_heads<1>(heads, least, brood);
+    if (__builtin_expect(large != 0, 0)) {
+        count_more(rows, least, large, depth, brood);
+    }
+    return large;
+}
+
+// Puts them.
+__device__ __forceinline__ void put_branches(const ChainMemory& memory, const Candidates& found, const Rows& rows,
+                                             const double* heads, const Brood& brood, unsigned large,
+                                             const Branches& branches, double score, const int& capacity) {
+    put_heads<1>(heads, brood, [&](int rank, double its_score) {
+        branches.put(memory, found, rank, its_score, capacity);
+    });
+    if (__builtin_expect(large != 0, 0)) {
+        put_many(memory, found, rows, large, branches, score, capacity);
+    }
+}
+
 }  // namespace ddtree

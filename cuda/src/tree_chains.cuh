@@ -45,10 +45,7 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     const double* heads = rows.heads_of(min(depth + 1, rows.depths));
     Brood brood;
     brood.score = goes_on && !last ? score : kNoScore;
-    const unsigned large = count_heads<1>(heads, least, brood);
-    if (__builtin_expect(large != 0, 0)) {
-        count_more(rows, least, large, depth + 1, brood);
-    }
+    const unsigned large = count_branches(rows, heads, least, depth + 1, brood);
 
     const int nodes = __popc(fresh);
     int base = 0;
@@ -70,12 +67,7 @@ __device__ __forceinline__ int grow_warp(const ChainMemory& memory, const Candid
     if (!last && fresh >> (lane + 1) & 1 && heir < capacity) {
         found.younger[heir] = static_cast<Small>(branches.count > 0 ? branches.place : kNone);
     }
-    put_heads<1>(heads, brood, [&](int rank, double its_score) {
-        branches.put(memory, found, rank, its_score, capacity);
-    });
-    if (__builtin_expect(large != 0, 0)) {
-        put_many(memory, found, rows, large, branches, score, capacity);
-    }
+    put_branches(memory, found, rows, heads, brood, large, branches, score, capacity);
     return node_base + nodes + brood.all;
 }
 

@@ -16,22 +16,14 @@ __device__ __forceinline__ void branch_off(const ChainMemory& memory, const Cand
     const double* heads = rows.heads_of(depth);
     Brood brood;
     brood.score = from != kNone ? found.score[from] : kNoScore;
-    const unsigned large = count_heads<1>(heads, least, brood);
-    if (__builtin_expect(large != 0, 0)) {
-        count_more(rows, least, large, depth, brood);
-    }
+    const unsigned large = count_branches(rows, heads, least, depth, brood);
     const int base = lane < 2 ? atomicAdd(&memory.counts[lane], brood.all) : 0;
     const Branches branches = {from, depth, before + __shfl_sync(kFullWarp, base, 0) + brood.place,
                                __shfl_sync(kFullWarp, base, 1) + brood.place, brood.heads + brood.more};
     if (branches.count > 0 && heir < capacity) {
         found.younger[heir] = static_cast<Small>(branches.place);
     }
-    put_heads<1>(heads, brood, [&](int rank, double score) {
-        branches.put(memory, found, rank, score, capacity);
-    });
-    if (__builtin_expect(large != 0, 0)) {
-        put_many(memory, found, rows, large, branches, brood.score, capacity);
-    }
+    put_branches(memory, found, rows, heads, brood, large, branches, brood.score, capacity);
 }
 
 // The chains that leave the trunk at `depth` with 32 ranks from `first` on, one of a lane, down to kSteps candidates.
