@@ -35,7 +35,7 @@ class Monitor:
 
     def __init__(self, bus_id: str) -> None:
         self._device = ctypes.c_void_p()
-        self.unavailable = "" if bus_id else "no device"
+        self.unavailable = "" if bus_id else "the target names no device"
         if not bus_id:
             return
         try:

@@ -219,8 +219,6 @@ class _Run:
         if self._info.memory != "device":
             return (EMULATED,) if self._info.timing == "emulated" else ()
         clocks = self._monitor.unavailable
-        if self._info.kind != "library":
-            clocks = "a Python target does not say which device it uses"
         return (f"Clocks and throttle reasons: not read ({clocks}).",) if clocks else ()
 
 

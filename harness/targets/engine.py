@@ -20,7 +20,6 @@ MAX_WORKSPACE = 1 << 36  # bytes
 # device, what it enqueues may wait for some thousands.
 PAUSES = (300, 2_000, 15_000)
 
-
 NEVER_LATE = (
     "a call waits for the device, or keeps a default stream busy: work that it put on another stream than "
     "the one given may have gone unseen"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ref_oracles import attention_by_slots, make_rows
@@ -163,7 +164,6 @@ def test_extreme_values_stay_finite():
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_matches_torch(layout):
-    torch = pytest.importorskip("torch")
     case = make_case(11, prefixes=[21], counts=[9], nodes=9, **layout)
     got = verify_attn(**case)
     heads, share, dk, dv = layout["heads"], layout["heads"] // layout["kv_heads"], layout["dk"], layout["dv"]
