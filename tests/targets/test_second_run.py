@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from harness.contract import KERNELS
 from harness.errors import UsageProblem
 from harness.judge import judge
 from harness.memory.buffers import GUARD, Delays
+from harness.memory.cuda_memory import DeviceMemory
 from harness.memory.host import HostMemory
 from harness.memory.spread import SpreadPages
 from harness.observation import Job, Round
@@ -171,6 +174,25 @@ def test_what_an_earlier_try_shows_is_observed() -> None:
     seen = replay(Tried(), Job("kv_commit", {}, {}))
     assert [list(r) for r in seen.rounds] == [["new_len"], [], ["new_len"]]
     assert (seen.guard_hits, seen.mutated) == (("a hit",), ("an input",))
+
+
+def test_inputs_of_a_try_that_was_given_up_are_not_awaited() -> None:
+    """Between them and their call something was refused; the next call has no late inputs of its own."""
+
+    class Past:
+        def __getattr__(self, name: str) -> Callable[..., bool]:
+            return lambda *arguments: name == "happened"
+
+    memory = DeviceMemory.__new__(DeviceMemory)
+    memory._driver, memory._stream, memory._arrival, memory._events = Past(), 1, 2, (3, 4)
+    memory._pinned = SimpleNamespace(nbytes=8, address=0, fill=lambda data: None)
+    for given_up in (False, True):
+        memory.delay(300)
+        memory.upload_late(0, np.zeros(8, np.uint8))
+        if given_up:
+            memory.delay(300)
+        memory.timed(lambda: 0)
+        assert memory.missed is not given_up
 
 
 def test_inputs_that_never_come_late_are_noted(

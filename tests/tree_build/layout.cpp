@@ -1,11 +1,11 @@
-// The shared memory that tree_build asks for, of every shape.
+// The most shared memory that tree_build asks for, over all shapes up to a budget.
 #include "tree_build.cu"
 
-extern "C" int most_bytes(int rows_shared, int whole_tile) {
+extern "C" int most_bytes(int rows_shared, int whole_tile, int most_budget) {
     using namespace ddtree;
     int most = 0;
     for (int depths = 1; depths <= kMaxDepth; ++depths) {
-        for (int nodes = 1; nodes <= kMaxNodes; ++nodes) {
+        for (int nodes = 1; nodes <= most_budget + 1; ++nodes) {
             for (int batch : {1, kSharedBatch, kSharedBatch + 1}) {
                 ddtree_tree_build_args args = {};
                 args.B = batch;
