@@ -23,8 +23,8 @@ constexpr int kMediumThreads = 512;
 constexpr int kLargeThreads = 1024;
 
 constexpr int kFewLevels = 8;               // so few are found one after the other
-constexpr int kShares = 8;                  // blocks that share the outputs of a large tree
-constexpr int kSharedBatch = 16;            // in batches up to this one
+constexpr int kMostShares = 16;             // blocks that share the outputs of a large tree
+constexpr int kSharedBlocks = 128;          // as long as there are no more than these: a large GPU runs them at once
 constexpr int kSharedRowBytes = 64 * 1024;  // larger rows stay in global memory
 constexpr int kOwnTileBytes = 12 * 1024;    // a smaller mask has memory of its own, cleared early
 
@@ -58,11 +58,19 @@ int aligned(int bytes) {
     return ceil_div(bytes, 16) * 16;
 }
 
+int shares_of(int batch) {
+    int shares = kMostShares;
+    while (shares > 1 && shares * batch > kSharedBlocks) {
+        shares /= 2;
+    }
+    return shares;
+}
+
 Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whole_tile) {
     Layout l = {};
     const int budget = args.budget;
     l.threads = budget <= kMediumBudget ? kMediumThreads : kLargeThreads;
-    l.shares = budget > kMediumBudget && args.B <= kSharedBatch ? kShares : 1;
+    l.shares = budget > kMediumBudget ? shares_of(args.B) : 1;
     l.share = ceil_div(args.N, l.shares);
     l.kept = min(max(budget, 1), args.K);
     const int capacity = min(max(rows_shared ? 4 * budget : 5 * budget / 2, 256), kItems * l.threads);
@@ -96,8 +104,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     DYN_SMEM(unsigned char, memory);
     Fixed& fixed = *reinterpret_cast<Fixed*>(memory);
     int32_t* words = fixed.words;
-    const int request = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
-    const int share = blockIdx.x - request * layout.shares;
+    const int number = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
+    const int share = blockIdx.x - number * layout.shares;
     const Nodes nodes(memory + layout.search.nodes, args.N);
     const OrderMemory order(memory + layout.search.order, layout.search.capacity);
     using Count = typename std::conditional<kSmall, CountPairs, CountAll>::type;
@@ -110,7 +118,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     heads.clear(args.L);
     bound.clear();
     order.clear();
-    Candidates(memory + layout.search.found, layout.search.capacity, false).clear(0, kPaddedCandidates);
+    const Candidates unordered(memory + layout.search.found, layout.search.capacity, false);
+    unordered.clear(0, kPaddedCandidates);
+    unordered.clear_links(layout.search.capacity);
     counting.memory.clear(args.L);
     chains.clear();
     int32_t* ties = words + ChainMemory::kCounts;
@@ -122,13 +132,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     const int rank = rank_of_bound(args.budget);
     const Quad mine(threadIdx.x, args.K);
+    const int64_t rows_begin = static_cast<int64_t>(number) * args.L * args.K;
+    const float* source = args.topk_logprob + rows_begin;
+    const int32_t* tokens = args.topk_token + rows_begin;
     grid_dependency_wait();  // shared memory was prepared before it
     grid_dependency_release();
 
-    const float* source = args.topk_logprob + static_cast<int64_t>(request) * args.L * args.K;
     float* copy = reinterpret_cast<float*>(memory + layout.rows);
-    const int32_t root = args.root_token[request];
-    const int32_t prefix = args.prefix_len[request];
+    const int32_t root = args.root_token[number];
+    const int32_t prefix = args.prefix_len[number];
     const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine, heads);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
@@ -174,11 +186,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
 
     if (threadIdx.x == 0 && share == 0) {
-        args.node_count[request] = live;
-        args.tree_status[request] = bad;
+        args.node_count[number] = live;
+        args.tree_status[number] = bad;
     }
     const Slots slots = {share * layout.share, min((share + 1) * layout.share, args.N)};
-    write_tree(args, nodes, request, slots, live, root, prefix, tile, layout.tile_rows, layout.own_tile);
+    const Request request = {number, tokens, root, prefix, live};
+    write_tree(args, request, nodes, slots, tile, layout.tile_rows, layout.own_tile);
 }
 
 bool valid(const ddtree_tree_build_args* args) {

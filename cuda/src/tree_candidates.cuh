@@ -49,6 +49,14 @@ struct Candidates {
         }
     }
 
+    // Nobody has a younger sibling yet.
+    __device__ void clear_links(int capacity) const {
+#pragma unroll 1
+        for (int i = threadIdx.x; i < (capacity + 1) / 2; i += blockDim.x) {
+            reinterpret_cast<uint32_t*>(younger)[i] = 0xffffffffu;  // kNone, twice
+        }
+    }
+
     // The sibling of one rank more among `count` candidates, kNone if it is not there.
     __device__ int younger_of(int item, int count) const {
         if (!in_order) {

@@ -7,6 +7,15 @@ namespace ddtree {
 
 constexpr int kFewWords = 4;  // of a mask row, that are made one by one
 
+// What the outputs need of a request but for its nodes.
+struct Request {
+    int number;
+    const int32_t* tokens;  // [L, K]
+    int32_t root;
+    int32_t prefix;
+    int live;  // nodes, with the root
+};
+
 // A share of the node slots.
 struct Slots {
     int first;
@@ -59,11 +68,9 @@ struct FewMasks {
         uint32_t bits = 0;
         int seen = row < live ? row : kNone;
 #pragma unroll
-        for (int step = 0; step < kStep; ++step) {
-            if (seen != kNone) {
-                bits |= seen / 32 == word ? 1u << seen % 32 : 0u;
-                seen = parent_of(nodes.place[seen]);
-            }
+        for (int step = 0; step < kStep; ++step) {  // no branch is needed: none is in no word, and the root has none
+            bits |= seen >> 5 == word ? 1u << (seen & 31) : 0u;
+            seen = parent_of(nodes.place[max(seen, 0)]);
         }
         taken[threadIdx.x] = bits;
         if (word == 0) {
@@ -87,16 +94,16 @@ __device__ __forceinline__ void set_rows(uint32_t* tile, const Nodes& nodes, int
 #pragma unroll 1
     for (int row = first + static_cast<int>(threadIdx.x); row < end; row += blockDim.x) {
         uint32_t* to = tile + (row - first) * words;
-        int word = row / 32;
+        int word = row >> 5;
         uint32_t bits = 0;
 #pragma unroll 1
         for (int seen = row; seen != kNone; seen = parent_of(nodes.place[seen])) {
-            if (seen / 32 != word) {
+            if (seen >> 5 != word) {
                 to[word] = bits;
-                word = seen / 32;
+                word = seen >> 5;
                 bits = 0;
             }
-            bits |= 1u << (seen % 32);
+            bits |= 1u << (seen & 31);
         }
         to[word] = bits;
     }
@@ -109,25 +116,24 @@ struct Slot {
     int32_t token;
     int parent;
 
-    __device__ Slot(const ddtree_tree_build_args& args, const Nodes& nodes, int request, int its_node, int live,
-                    int32_t root)
+    __device__ Slot(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes, int its_node)
         : node(its_node) {
-        const uint32_t place = node < live ? nodes.place[node] : pack(kNone, 0, 0);
+        const bool is_live = node < request.live;
+        const uint32_t place = is_live ? nodes.place[node] : pack(kNone, 0, 0);
         depth = depth_of(place);
         parent = parent_of(place);
-        token = node < live ? root : kNone;
+        token = is_live ? request.root : kNone;
         if (depth > 0) {
-            token = args.topk_token[(static_cast<int64_t>(request) * args.L + depth - 1) * args.K + rank_of(place)];
+            token = request.tokens[(depth - 1) * args.K + rank_of(place)];
         }
     }
 
-    __device__ void write(const ddtree_tree_build_args& args, const Nodes& nodes, int request, int live,
-                          int32_t prefix) const {
-        const bool is_live = node < live;
-        const int64_t at = static_cast<int64_t>(request) * args.N + node;
+    __device__ void write(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes) const {
+        const bool is_live = node < request.live;
+        const int64_t at = static_cast<int64_t>(request.number) * args.N + node;
         args.node_parent[at] = parent;
         args.node_depth[at] = is_live ? depth : kNone;
-        args.position[at] = is_live ? prefix + depth : kNone;
+        args.position[at] = is_live ? request.prefix + depth : kNone;
         args.next_token[at] = is_live ? nodes.child[node] : kNone;
         args.next_sibling[at] = is_live ? nodes.sibling[node] : kNone;
         args.node_token[at] = token;
@@ -136,18 +142,18 @@ struct Slot {
 
 // Writes nodes and mask of some slots. `nodes` is seen by all at entry; `tile` has room for `tile_rows` mask
 // rows, rounded up to 16 bytes, and holds zeros if `tile_is_clear`. It is used past kFewWords only.
-__device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, const Nodes& nodes, int request,
-                                           Slots slots, int live, int32_t root, int32_t prefix, uint32_t* tile,
-                                           int tile_rows, bool tile_is_clear) {
-    uint32_t* mask = args.tree_mask + static_cast<int64_t>(request) * args.N * args.W;
+__device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, const Request& request,
+                                           const Nodes& nodes, Slots slots, uint32_t* tile, int tile_rows,
+                                           bool tile_is_clear) {
+    uint32_t* mask = args.tree_mask + static_cast<int64_t>(request.number) * args.N * args.W;
     // The last threads take the first nodes, as the first threads make the mask.
     const int first = static_cast<int>(blockDim.x) - 1 - static_cast<int>(threadIdx.x);
     if (__builtin_expect(args.W <= kFewWords, 1)) {
         // The token is on its way while the mask is made.
-        const Slot mine(args, nodes, request, first, live, root);
-        FewMasks(tile).write(mask, nodes, args.W, args.N, live);
+        const Slot mine(args, request, nodes, first);
+        FewMasks(tile).write(mask, nodes, args.W, args.N, request.live);
         if (first < args.N) {
-            mine.write(args, nodes, request, live, prefix);
+            mine.write(args, request, nodes);
         }
         return;
     }
@@ -158,11 +164,11 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
             clear_words(tile, (end - begin) * args.W);
             __syncthreads();
         }
-        set_rows(tile, nodes, args.W, begin, min(end, live));
+        set_rows(tile, nodes, args.W, begin, min(end, request.live));
         if (begin == slots.first) {
 #pragma unroll 1
             for (int node = slots.first + first; node < slots.end; node += blockDim.x) {
-                Slot(args, nodes, request, node, live, root).write(args, nodes, request, live, prefix);
+                Slot(args, request, nodes, node).write(args, request, nodes);
             }
         }
         __syncthreads();

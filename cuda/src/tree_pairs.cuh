@@ -51,34 +51,36 @@ __device__ __forceinline__ int pair_bin(float bins) {
     return static_cast<int>(ceilf(fminf(bins, static_cast<float>(kPairBins))));
 }
 
+// Of values that rise from lane to lane: how many are at most the lane's number. For a warp.
+__device__ __forceinline__ int lanes_upto(int value) {
+    const int lane = threadIdx.x % kWarp;
+    int count = 0;
+#pragma unroll
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+        count += __shfl_sync(kFullWarp, value, count + step - 1) <= lane ? step : 0;
+    }
+    return count + (__shfl_sync(kFullWarp, value, count) <= lane);
+}
+
 // Writes how many ranks of each depth cost so much more than rank 0. At most 255 ranks per row; a warp takes
-// whole rows. A lane bins one rank of 32 and counts those of one bin, which it reads from the digits of all.
+// whole rows. A lane bins one rank of 32 and counts those up to one bin: bins rise with the rank.
 __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows& rows, float per_unit) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
     for (int depth = threadIdx.x / kWarp; depth < rows.depths; depth += blockDim.x / kWarp) {
         const float* row = rows.row(depth + 1);
         const float best = row[0];
-        unsigned inside = kFullWarp;
-        int here = 0;
+        bool more = true;
         int upto = 0;
 #pragma unroll 1
-        for (int start = 1; start < rows.candidates && inside == kFullWarp; start += kWarp) {
+        for (int start = 1; start < rows.candidates && more; start += kWarp) {
             const int rank = start + lane;
             const int bin = rank < rows.candidates ? pair_bin((best - row[rank]) * per_unit) : kPairBins;
-            inside = __ballot_sync(kFullWarp, bin < kPairBins);
-            unsigned equal = inside;
-            unsigned less = 0;
-#pragma unroll
-            for (int digit = kPairBins / 2; digit > 0; digit /= 2) {
-                const unsigned ones = __ballot_sync(kFullWarp, (bin & digit) != 0);
-                const unsigned mine = (lane & digit) != 0 ? kFullWarp : 0;
-                less |= equal & ~ones & mine;
-                equal &= ~(ones ^ mine);
-            }
-            here += __popc(equal);
-            upto += __popc(equal | less);
+            more = __all_sync(kFullWarp, bin < kPairBins);
+            upto += lanes_upto(bin);
         }
+        const int below = __shfl_up_sync(kFullWarp, upto, 1);
+        const int here = upto - (lane > 0 ? below : 0);
         reinterpret_cast<uint8_t*>(memory.ranks)[depth * kPairBins + lane] = static_cast<uint8_t>(here);
         reinterpret_cast<uint8_t*>(memory.upto)[depth * kPairBins + lane] = static_cast<uint8_t>(upto);
     }

@@ -182,11 +182,12 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
 #pragma unroll 1
     while (countable(bound)) {
         const float per_unit = (Count::kBins - Count::kSpare) / bound;
+        const float unit = bound * (1.0f / (Count::kBins - Count::kSpare));  // not after the counting, when all wait
         const int last = count(rows, cost, per_unit, budget);
         if (__builtin_expect(last == Count::kBins, 0)) {
             break;
         }
-        bound = static_cast<float>(last) / per_unit;
+        bound = static_cast<float>(last) * unit;
         found.least = -static_cast<double>(bound) * kMargin;
         found.lowest = found.least;
         if (__builtin_expect(last >= Count::kCoarse, 1)) {

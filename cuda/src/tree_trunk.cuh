@@ -27,76 +27,54 @@ __device__ __forceinline__ void branch_off(const ChainMemory& memory, const Cand
 }
 
 // The chains that leave the trunk at `depth` with 32 ranks from `first` on, one of a lane, down to kSteps candidates.
+// The first lane's is the longest.
 template <int kSteps>
 struct Sides {
     int depth;
-    int first;
+    int rank;
     double score[kSteps];
-    unsigned alive[kSteps] = {};  // lanes whose candidate of a step reaches the threshold: the first so many
-    int count = 0;                // candidates
+    int steps;  // of the lane's chain, candidates that reach the threshold
 
     // For a warp.
     __device__ __forceinline__ Sides(const ChainMemory& memory, const Rows& rows, double least, int its_depth,
-                                     int first_rank)
-        : depth(its_depth), first(first_rank) {
-        const int rank = first + static_cast<int>(threadIdx.x % kWarp);
+                                     int first)
+        : depth(its_depth), rank(first + static_cast<int>(threadIdx.x % kWarp)) {
         const double* down = rows.heads_of(depth);
         double here = depth > 1 ? memory.trunk[depth - 2] : 0.0;
         here = rank < rows.candidates ? here + rows.at(depth, rank) : kNoScore;
+        int seen = 0;
+        int shorter = 0;
 #pragma unroll
         for (int i = 0; i < kSteps; ++i) {
-            if (i % kStepsAtOnce == 1 && alive[i - 1] == 0) {
+            if (i % kStepsAtOnce == 1 && !__any_sync(kFullWarp, shorter == 0)) {
                 break;
             }
             score[i] = here;
-            alive[i] = __ballot_sync(kFullWarp, !falls_short(here, least));
-            count += __popc(alive[i]);
+            seen = i + 1;
+            shorter += falls_short(here, least);
             here += down[(i + 1) * kHeadStride];
         }
+        steps = seen - shorter;
     }
 
-    // Chains that are longer than this.
-    __device__ int longer(const Rows& rows) const {
-        return depth + kSteps <= rows.depths ? __popc(alive[kSteps - 1]) : 0;
-    }
-
-    // Puts all candidates from place `at` on, step by step. Returns to lane i where those of step i begin, and to
-    // the lanes from kSteps on where they end. For a warp: scores step by step, the rest by a lane for each.
-    __device__ __forceinline__ int put(const Candidates& found, int at, int capacity) const {
-        const int lane = threadIdx.x % kWarp;
-        int mine = at;
-        int end = at;
+    // Puts the lane's chain from place `begin` on; the sibling after its first candidate is at `next`. For a warp.
+    __device__ __forceinline__ void put(const Candidates& found, int begin, int next, int capacity) const {
+        const int room = min(steps, capacity - begin);
+        if (room > 0) {
+            found.put(begin, score[0], depth > 1 ? depth - 2 : kNone, rank, depth);
+            found.younger[begin] = static_cast<Small>(next);
+        }
+        const uint32_t second = pack(begin, 0, depth + 1);
 #pragma unroll
-        for (int i = 0; i < kSteps; ++i) {
-            mine = lane >= i ? end : mine;
-            if (i % kStepsAtOnce == 1 && alive[i] == 0) {
+        for (int i = 1; i < kSteps; ++i) {
+            if (i % kStepsAtOnce == 1 && !__any_sync(kFullWarp, steps > i)) {
                 break;
             }
-            const int here = __popc(alive[i]);
-            if (lane < here && end + lane < capacity) {
-                found.score[end + lane] = score[i];
-            }
-            end += here;
-        }
-        mine = lane >= kSteps ? end : mine;
-        const bool later = lane > 0 && lane < kSteps;  // a step but the first
-#pragma unroll 1
-        for (; at < end; at += kWarp) {
-            const int self = at + lane;
-            const bool begins = later && mine >= at && mine < at + kWarp;
-            const unsigned begun = __reduce_or_sync(kFullWarp, begins ? 1u << (mine - at) : 0u);
-            const unsigned over = __ballot_sync(kFullWarp, later && mine < at);
-            const int i = __popc(over) + __popc(begun & ((2u << lane) - 1));  // the candidate's step
-            const int column = self - __shfl_sync(kFullWarp, mine, i);
-            const int above = __shfl_sync(kFullWarp, mine, max(i - 1, 0)) + column;
-            const int leaves = __shfl_sync(kFullWarp, mine, 1);
-            if (self < min(end, capacity)) {
-                const int parent = i > 0 ? above : depth > 1 ? depth - 2 : kNone;
-                found.place[self] = pack(parent, i > 0 ? 0 : first + column, depth + i);
-                found.younger[self] = static_cast<Small>(i == 0 && self + 1 < leaves ? self + 1 : kNone);
+            if (i < room) {
+                found.score[begin + i] = score[i];
+                found.place[begin + i] = second + (i - 1) * pack(1, 0, 1);
             }
         }
-        return mine;
     }
 };
 
@@ -108,36 +86,39 @@ __device__ __forceinline__ int leave_trunk(const ChainMemory& memory, const Cand
                                            double least, int depth, int first, int elder, int trunk, int capacity) {
     const int lane = threadIdx.x % kWarp;
     const Sides<kSteps> sides(memory, rows, least, depth, first);
-    if (sides.count == 0) {
+    const unsigned alive = __ballot_sync(kFullWarp, sides.steps > 0);
+    if (alive == 0) {
         return kNone;
     }
-    const int longer = sides.longer(rows);
-    const int base = lane < 2 ? atomicAdd(&memory.counts[lane], lane == 0 ? sides.count : longer) : 0;
-    const int at = trunk + __shfl_sync(kFullWarp, base, 0);
-    const int chain = __shfl_sync(kFullWarp, base, 1);
+    const int begin = trunk + (sides.steps > 0 ? atomicAdd(&memory.counts[0], sides.steps) : 0);
+    const int below = __shfl_down_sync(kFullWarp, begin, 1);
     if (lane == 0 && elder < capacity) {
-        found.younger[elder] = static_cast<Small>(at);
+        found.younger[elder] = static_cast<Small>(begin);
     }
-    const int mine = sides.put(found, at, capacity);
-    const int longest = __shfl_sync(kFullWarp, mine, kSteps - 1) + lane;
-    if (lane < longer && longest < capacity) {
-        memory.begin(chain + lane, longest, capacity);  // it goes on in the next round
+    sides.put(found, begin, alive >> lane > 1 ? below : kNone, capacity);
+    if (depth + kSteps <= rows.depths && sides.steps == kSteps) {  // it goes on in the next round
+        const int chain = atomicAdd(&memory.counts[1], 1);
+        if (begin + kSteps <= capacity) {
+            memory.begin(chain, begin + kSteps - 1, capacity);
+        }
     }
     __syncwarp();
     // Lane i asks whether step i has children of other ranks than 0: if any has, then the first rank's.
-    const bool asks = lane + 1 < kSteps && mine < min(at + sides.count, capacity);
-    const double best = asks ? found.score[mine] : kNoScore;
+    const int at = __shfl_sync(kFullWarp, begin, 0) + lane;
+    const int longest = __shfl_sync(kFullWarp, sides.steps, 0);
+    const bool asks = lane + 1 < kSteps && lane < longest && at < capacity;
+    const double best = asks ? found.score[at] : kNoScore;
     const double child = best + rows.heads_of(depth)[(lane % kSteps + 1) * kHeadStride + 1];
     unsigned branching = __ballot_sync(kFullWarp, !falls_short(child, least));
 #pragma unroll 1
     for (; branching != 0; branching &= branching - 1) {
         const int i = __ffs(static_cast<int>(branching)) - 1;
-        const int from = __shfl_sync(kFullWarp, mine, i) + lane;
-        const int heir = __shfl_sync(kFullWarp, mine, i + 1) + lane;
-        const bool branches = heir < __shfl_sync(kFullWarp, mine, i + 2) && from < capacity;
-        branch_off(memory, found, rows, least, branches ? from : kNone, heir, depth + i + 1, trunk, capacity);
+        const bool branches = i + 1 < sides.steps && begin + i < capacity;
+        branch_off(memory, found, rows, least, branches ? begin + i : kNone, begin + i + 1, depth + i + 1, trunk,
+                   capacity);
     }
-    return sides.alive[0] == kFullWarp ? at + kWarp - 1 : kNone;
+    const int last = __shfl_sync(kFullWarp, begin, kWarp - 1);
+    return alive == kFullWarp ? last : kNone;
 }
 
 // The first round, for the whole block: the candidates with at most one rank that is not 0, and what begins chains. The
@@ -156,9 +137,6 @@ __device__ __forceinline__ int grow_trunk(const ChainMemory& memory, const Candi
 #pragma unroll 1
     for (int depth = warp + 1; depth <= trunk; depth += warps) {
         int elder = depth - 1;
-        if (lane == 0) {
-            found.younger[elder] = kNone;
-        }
 #pragma unroll 1
         for (int first = 1; first < rows.candidates && elder != kNone; first += kWarp) {
             elder = leave_trunk<kSteps>(memory, found, rows, least, depth, first, elder, trunk, capacity);

@@ -6,7 +6,7 @@ extern "C" int most_bytes(int rows_shared, int whole_tile, int most_budget) {
     int most = 0;
     for (int depths = 1; depths <= kMaxDepth; ++depths) {
         for (int nodes = 1; nodes <= most_budget + 1; ++nodes) {
-            for (int batch : {1, kSharedBatch, kSharedBatch + 1}) {
+            for (int batch = 1; batch <= 2 * kSharedBlocks; batch *= 2) {
                 ddtree_tree_build_args args = {};
                 args.B = batch;
                 args.L = depths;
