@@ -43,7 +43,8 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
     return max(min(accepted, args.A - 1), 0) - stay;
 }
 
-// Up to kMovesAtOnce moves of one piece of a row. `base` is the piece's place in a layer's first row.
+// Up to kMovesAtOnce moves of one piece of a row. `base` is the piece's place in a layer's first row. Nobody reads
+// the rows before the next step, so they may leave the L2 first.
 template <class T>
 __device__ __forceinline__ void move_piece(uint8_t* base, const Move* moves, int count) {
     T piece[kMovesAtOnce] = {};
@@ -56,7 +57,7 @@ __device__ __forceinline__ void move_piece(uint8_t* base, const Move* moves, int
 #pragma unroll
     for (int i = 0; i < kMovesAtOnce; ++i) {
         if (i < count) {
-            *reinterpret_cast<T*>(base + moves[i].to) = piece[i];
+            __stcs(reinterpret_cast<T*>(base + moves[i].to), piece[i]);
         }
     }
 }

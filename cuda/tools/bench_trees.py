@@ -57,7 +57,7 @@ def measure(library: Path, plain: Path | None, plan: Plan, only: str) -> Run:
     tree_runs.builds(series)
     tree_runs.hosts(series)
     tree_runs.accepts(series, floors)
-    tree_runs.commits(series)
+    tree_runs.commits(series, floors)
     tree_runs.steps(series, "greedy_step")
     libraries = {library.name: library_facts(target)}
     measurements = series.measurements

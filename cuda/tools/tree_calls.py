@@ -94,7 +94,7 @@ class Pool:
     """A paged pool [Y,G,S,R] of bytes on the device, every layer far from the next."""
 
     def __init__(self, space: Space, layers: int, pages: int, slots: int, row: int) -> None:
-        self._space, self.slots = space, slots
+        self._space, self.slots, self.layers, self.row = space, slots, layers, row
         self._shape = (layers, pages, slots, row)
         self._page, self._layer = slots * row, pages * slots * row
         self._block = space.allocate(layers * self._layer)
@@ -107,6 +107,21 @@ class Pool:
     def layer_base(self) -> int:
         """The address of the layers' addresses."""
         return self._bases.address("layer_base")
+
+    @property
+    def address(self) -> int:
+        """Where the first layer begins."""
+        return self._block.address
+
+    @property
+    def layer_bytes(self) -> int:
+        """From one layer to the next."""
+        return self._layer
+
+    def offsets(self, table: AnyArray, slots: AnyArray) -> list[int]:
+        """Bytes from the start of a layer to the rows of ``slots``, of the request with this block table."""
+        pages, inside = np.divmod(slots, self.slots)
+        return [int(at) for at in table[pages].astype(np.int64) * self._page + inside * self.row]
 
     @property
     def recipe(self) -> Recipe:
@@ -161,6 +176,10 @@ class Commit:
         """The pages as they were."""
         self._call.stage(poison)
         self._pool.write(self._first, self._before)
+
+    def address(self, name: str) -> int:
+        """Where an own array of the call stands."""
+        return self._call.address(name)
 
     def call(self) -> int:
         """The kernel, once."""

@@ -1,5 +1,6 @@
-// What bench_trees.py times beside the kernels: an empty kernel, and a greedy walk by one thread per request
-// over int64 links in global memory, the shape of SGLang's verify_tree_greedy (own transcription).
+// What bench_trees.py times beside the kernels: an empty kernel; a greedy walk by one thread per request over int64
+// links in global memory, the shape of SGLang's verify_tree_greedy (own transcription); and moves of rows by a kernel
+// that has nothing to find out.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -38,6 +39,32 @@ __global__ void walk_kernel(int64_t* predicts, int64_t* accept_index, int64_t* a
     predicts[last] = target[last];
 }
 
+constexpr int kMostMoves = 16;
+
+struct Moves {  // of rows, in bytes from the start of a layer
+    int64_t from[kMostMoves];
+    int64_t to[kMostMoves];
+};
+
+// A block for each layer, a thread for 16 bytes of a row, as in kv_commit.
+__global__ void moves_kernel(uint8_t* pool, int64_t layer_bytes, const Moves moves, int32_t* new_len, int32_t length) {
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+    uint8_t* column = pool + blockIdx.x * layer_bytes + threadIdx.x * sizeof(uint4);
+    uint4 piece[kMostMoves];
+#pragma unroll
+    for (int i = 0; i < kMostMoves; ++i) {
+        piece[i] = *reinterpret_cast<const uint4*>(column + moves.from[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kMostMoves; ++i) {
+        __stcs(reinterpret_cast<uint4*>(column + moves.to[i]), piece[i]);
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *new_len = length;
+    }
+}
+
 }  // namespace
 
 extern "C" int floor_empty(int blocks, int threads, void* stream) {
@@ -51,4 +78,24 @@ extern "C" int floor_walk(int64_t* predicts, int64_t* accept_index, int64_t* acc
     walk_kernel<<<requests, 1, 0, static_cast<cudaStream_t>(stream)>>>(
         predicts, accept_index, accepted, token, slot, next_token, next_sibling, target, nodes, path);
     return cudaGetLastError();
+}
+
+// kMostMoves rows of `row_bytes`, a multiple of 16, in every layer.
+extern "C" int floor_moves(uint8_t* pool, int64_t layer_bytes, int layers, int row_bytes, const int64_t* from,
+                           const int64_t* to, int32_t* new_len, int32_t length, void* stream) {
+    Moves moves;
+    for (int i = 0; i < kMostMoves; ++i) {
+        moves.from[i] = from[i];
+        moves.to[i] = to[i];
+    }
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(layers);
+    config.blockDim = dim3(row_bytes / sizeof(uint4));
+    config.stream = static_cast<cudaStream_t>(stream);
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, moves_kernel, pool, layer_bytes, moves, new_len, length);
 }

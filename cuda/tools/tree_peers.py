@@ -1,4 +1,4 @@
-"""What the tree kernels are measured against: own transcriptions of published code, and empty kernels."""
+"""What the tree kernels are measured against: published code transcribed, and kernels that do less."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tree_calls import Arrays, Commit, Pool
 
 from harness.case import AnyArray
 from harness.memory.buffers import Arena
@@ -166,3 +167,31 @@ class Walk:
         on_path = np.arange(path) <= self._length[:, None]
         same = np.array_equal(self._arena.read("accepted", np.int64, (batch,)), self._length)
         return "" if same and (got == self._path)[on_path].all() else "the walk accepts something else"
+
+
+class ToldMoves:
+    """What ``commit`` moves, by a kernel that is told where at its launch: it has nothing to find out."""
+
+    in_place = True
+
+    def __init__(self, floors: ctypes.CDLL, space: Space, pool: Pool, inputs: Arrays, commit: Commit) -> None:
+        prefix, count = int(inputs["prefix_len"][0]), int(inputs["accept_len"][0])
+        table, path = inputs["block_table"][0], inputs["accept_index"][0, 1 : 1 + count]
+        rows = prefix + path, prefix + 1 + np.arange(count)
+        moves = [(ctypes.c_int64 * count)(*pool.offsets(table, slots)) for slots in rows]
+        where = ctypes.c_void_p(pool.address), ctypes.c_int64(pool.layer_bytes), pool.layers, pool.row
+        length = ctypes.c_void_p(commit.address("new_len")), prefix + 1 + count
+        self._arguments = (*where, *moves, *length, ctypes.c_void_p(space.stream))
+        self._floors, self._commit = floors, commit
+
+    def stage(self, poison: int) -> None:
+        """The pages as they were."""
+        self._commit.stage(poison)
+
+    def call(self) -> int:
+        """Enqueue it once; a CUDA error code."""
+        return int(self._floors.floor_moves(*self._arguments))
+
+    def wrong(self) -> str:
+        """What differs from the reference."""
+        return self._commit.wrong()

@@ -11,7 +11,7 @@ import numpy as np
 import tree_inputs as made
 from graph_timing import Times
 from tree_calls import TAIL_PAGES, Call, Chain, Checked, Commit, Pool, Step
-from tree_peers import Empty, Walk, host_builder, lean_builder
+from tree_peers import Empty, ToldMoves, Walk, host_builder, lean_builder
 from tree_series import Arrays, Series
 
 from harness.contract import NO_LIMIT
@@ -20,6 +20,7 @@ from references import tree_accept, tree_build
 
 I32 = np.int32
 CHAIN_GRAPHS = 8  # replayed in turn
+COMMITS = ("kv_commit from HBM", "kv_commit in L2", "told moves from HBM", "told moves in L2")
 CHAINS = ("chain", "chain, not held", "chain, per chain in one graph", "build", "build + accept")
 
 
@@ -62,20 +63,20 @@ def accepts(series: Series, floors: ctypes.CDLL | None) -> None:
                 series.graph(name, "tree_accept", f"one thread per request, int64 links; {inputs}", walks)
 
 
-def commits(series: Series) -> None:
+def commits(series: Series, floors: ctypes.CDLL | None) -> None:
     """kv_commit with rows from device memory and from L2, and the chain of three on the same pool."""
     plan = series.plan
-    if not series.wants("kv_commit from HBM", "kv_commit in L2", *CHAINS):
+    if not series.wants(*COMMITS, *CHAINS):
         return
     requests = max(plan.far_sets, plan.sets)
     pool = Pool(series.space, plan.layers, TAIL_PAGES * requests, made.PAGE_SLOTS, made.ROW_BYTES)
-    if series.wants("kv_commit from HBM", "kv_commit in L2"):
-        commits_alone(series, pool, requests)
+    if series.wants(*COMMITS):
+        commits_alone(series, pool, requests, floors)
     if series.wants(*CHAINS):
         chains(series, pool)
 
 
-def commits_alone(series: Series, pool: Pool, requests: int) -> None:
+def commits_alone(series: Series, pool: Pool, requests: int, floors: ctypes.CDLL | None) -> None:
     """Each request has rows of its own; the small arrays are shared, so that they stay in L2."""
     plan = series.plan
     inputs = [made.commit_inputs(i, requests) for i in range(plan.far_sets)]
@@ -86,17 +87,22 @@ def commits_alone(series: Series, pool: Pool, requests: int) -> None:
         small.view(name, value.dtype, value.shape)[...] = value
     small.seal()
     at = {name: small.address(name) for name in shared}
-    calls = [
+    commits = [
         Commit(series.engine, pool, one, i, {**at, "prefix_len": at["prefixes"] + 4 * i})
         for i, one in enumerate(inputs)
     ]
+    calls: dict[str, Sequence[Checked]] = {"kv_commit": commits}
+    if floors is not None:
+        pairs = zip(inputs, commits, strict=True)
+        calls["told moves"] = [ToldMoves(floors, series.space, pool, one, commit) for one, commit in pairs]
     moved = f"{plan.layers} layers, 16 rows of {made.ROW_BYTES} bytes move, every fourth of 65 slots"
-    if series.wants("kv_commit from HBM"):
-        what = f"{moved}; {plan.far_sets} requests in turn, the small arrays in L2"
-        series.graph("kv_commit from HBM", "kv_commit", what, calls)
-    if series.wants("kv_commit in L2"):
-        what = f"{moved}; the same rows every time"
-        series.graph("kv_commit in L2", "kv_commit", what, calls[:1], plan.sets)
+    far = f"{moved}; {plan.far_sets} requests in turn, the small arrays in L2"
+    near = f"{moved}; the same rows every time"
+    for name, sets in calls.items():
+        if series.wants(f"{name} from HBM"):
+            series.graph(f"{name} from HBM", "kv_commit", far, sets)
+        if series.wants(f"{name} in L2"):
+            series.graph(f"{name} in L2", "kv_commit", near, sets[:1], plan.sets)
 
 
 def chains(series: Series, pool: Pool) -> None:

@@ -169,3 +169,5 @@ inline void __nanosleep(unsigned) { emu::yield(); }
 
 template <class T>
 inline T __ldg(const T* address) { return *address; }
+template <class T>
+inline void __stcs(T* address, T value) { *address = value; }
