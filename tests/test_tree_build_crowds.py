@@ -15,7 +15,7 @@ from references.tree_build import tree_build
 
 REPO = Path(__file__).resolve().parent.parent
 F32 = npt.NDArray[np.float32]
-KINDS = ("tiny", "chain", "crowd", "repeated", "steps", "short")
+KINDS = ("tiny", "split", "chain", "crowd", "repeated", "steps", "short")
 SIZES = (  # B, L, K, budget
     (1, 3, 17, 32),
     (2, 15, 16, 64),
@@ -34,6 +34,9 @@ def rows(kind: str, seed: int, shape: tuple[int, int, int]) -> F32:
     uniform = generator.random(shape)
     if kind == "tiny":  # each row has a magnitude of its own, so bins of one row are beyond those of another
         costs = uniform * 10.0 ** generator.integers(-44, 2, shape[:2])[..., None]
+    elif kind == "split":  # a few that cost next to nothing, beside others that are out of all proportion
+        costs = uniform * 10.0 ** generator.integers(2, 37)
+        costs[..., :2] = (1 + np.arange(2)[: shape[2]]) * 10.0 ** generator.integers(-44, -24)
     elif kind == "repeated":  # the same distinct values in each row: orders of ranks tie
         costs = np.broadcast_to(np.arange(shape[2]) / 16 + (np.arange(shape[2]) > 0), shape)
     elif kind == "steps":

@@ -61,6 +61,7 @@
     X(build_root_is_its_parent) \
     X(build_rows_of_first_request) \
     X(build_running_difference) \
+    X(build_subnormals_are_zero) \
     X(build_third_sibling_unlinked) \
     X(build_tie_buffer_of_eight) \
     X(build_ties_last_rank_first) \

@@ -85,6 +85,9 @@ __device__ double candidate_score(const Nodes& nodes, const Rows& rows, int node
     if (value == static_cast<float>(kNoCandidate)) {
         return mutant(build_no_candidate_enters) ? -1e30 : kNoCandidate;
     }
+    if (mutant(build_subnormals_are_zero) && value > -std::numeric_limits<float>::min()) {
+        return nodes.score[node];
+    }
     if (mutant(build_float32_sums)) {
         return static_cast<float>(nodes.score[node]) + value;
     }

@@ -17,28 +17,62 @@ struct Move {
     int64_t to;
 };
 
-// Slots of a page: a shift where they are a power of two.
+// Slots of a page. A product in place of the division: off by less than 2^shift / 2^31 parts of a page, so exact.
 struct PageSlots {
     int32_t count;
-    int32_t shift;  // -1 where there is none
+    uint32_t multiplier;  // 2^shift / count, rounded up
+    int32_t shift;
 
-    __device__ __forceinline__ int32_t page_of(int32_t slot) const { return shift >= 0 ? slot >> shift : slot / count; }
+    __device__ __forceinline__ int32_t page_of(int32_t slot) const {
+        return static_cast<int32_t>(static_cast<uint64_t>(static_cast<uint32_t>(slot)) * multiplier >> shift);
+    }
+};
+
+// A request's block table where its tail stands: a lane has the entry of page `first` + lane.
+struct TailPages {
+    const int32_t* entries;  // of the request
+    int32_t first;
+    int32_t mine;
+
+    // The lane's entry, after the kernels in front have ended. 0 where the table has none.
+    __device__ __forceinline__ void load(int32_t count) {
+        const int lane = threadIdx.x % kWarp;
+        mine = lane < count - first ? entries[first + lane] : 0;
+    }
+
+    // For a warp: the entry of `page`, if a lane has it.
+    __device__ __forceinline__ int32_t entry_of(int32_t page) const {
+        return __shfl_sync(kFullWarp, mine, static_cast<uint32_t>(page - first) % kWarp);
+    }
+    __device__ __forceinline__ bool have(int32_t page) const { return static_cast<uint32_t>(page - first) < kWarp; }
 };
 
 // By a whole warp: lane i looks after path entry i + 1 (`source`); the root stays where it is. Entries that stay
-// come before those that move. Returns how many move. `page_entry` reads the request's block table.
-template <class PageEntry>
-__device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, const PageSlots& slots, int32_t prefix,
-                                          int32_t source, int32_t accepted, Move* moves, PageEntry page_entry) {
+// come before those that move. Returns how many move. All wait for this: there is no branch but the rare one.
+__device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, const PageSlots& slots,
+                                          const TailPages& pages, int32_t prefix, int32_t source, int32_t accepted,
+                                          Move* moves) {
     const int lane = threadIdx.x % kWarp;
     const bool on_path = lane < accepted && lane + 1 < args.A;
-    const int stay = __popc(__ballot_sync(kFullWarp, on_path && source == lane + 1));
-    if (on_path && source != lane + 1) {
-        const auto offset = [&](int32_t slot) {
-            const int32_t page = slots.page_of(slot);
-            return page_entry(page) * args.page_bytes + (slot - page * slots.count) * args.slot_bytes;
-        };
-        moves[lane - stay] = {offset(prefix + source), offset(prefix + lane + 1)};
+    const bool is_move = on_path && source != lane + 1;
+    const int stay = __popc(__ballot_sync(kFullWarp, on_path && !is_move));
+    const int32_t from = prefix + source;
+    const int32_t to = prefix + lane + 1;
+    const int32_t from_page = slots.page_of(from);
+    const int32_t to_page = slots.page_of(to);
+    int32_t from_entry = pages.entry_of(from_page);
+    int32_t to_entry = pages.entry_of(to_page);
+    if (__builtin_expect(is_move && !(pages.have(from_page) && pages.have(to_page)), 0)) {
+        from_entry = pages.entries[from_page];
+        to_entry = pages.entries[to_page];
+    }
+    const auto offset = [&](uint32_t entry, int32_t page, int32_t slot) {
+        const uint32_t inside = slot - page * slots.count;
+        return static_cast<int64_t>(entry) * args.page_bytes + static_cast<int64_t>(inside) * args.slot_bytes;
+    };
+    const Move move = {offset(from_entry, from_page, from), offset(to_entry, to_page, to)};
+    if (is_move) {
+        moves[lane - stay] = move;
     }
     return max(min(accepted, args.A - 1), 0) - stay;
 }
@@ -103,11 +137,11 @@ inline Parts parts_of(const ddtree_kv_commit_args& args) {
 }
 
 inline PageSlots slots_of(const ddtree_kv_commit_args& args) {
-    int shift = 0;
-    while (1 << shift < args.S) {
+    int shift = 31;
+    while (1ull << (shift - 31) < static_cast<uint64_t>(args.S)) {
         ++shift;
     }
-    return {args.S, 1 << shift == args.S ? shift : -1};
+    return {args.S, static_cast<uint32_t>(((1ull << shift) + args.S - 1) / args.S), shift};
 }
 
 inline bool valid(const ddtree_kv_commit_args* args) {

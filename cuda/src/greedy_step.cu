@@ -21,7 +21,6 @@ __global__ void __launch_bounds__(kOneEach)
     DYN_SMEM(int32_t, memory);
     SHARED(int32_t, stops, kSharedStops);
     SHARED(Move, moves, kMaxDepth);
-    SHARED(int32_t, pages, kWarp);
     SHARED(int32_t, moving, 1);
     const int layer = blockIdx.x;
     const int request = blockIdx.y;
@@ -35,17 +34,13 @@ __global__ void __launch_bounds__(kOneEach)
     uint8_t* base = commit.layer_base[layer];
     const int32_t* entries = commit.block_table + static_cast<int64_t>(request) * commit.M;
     const int32_t prefix = commit.prefix_len[request];
-    const int32_t first_page = slots.page_of(max(prefix, 0));
-    const bool mapped = warp == 0 && lane < commit.M - static_cast<int64_t>(first_page);
-    const int32_t entry = mapped ? entries[first_page + lane] : 0;
+    TailPages pages = {entries, slots.page_of(max(prefix, 0)), 0};
+    if (warp == 0) {
+        pages.load(commit.M);
+    }
     const Path path = accept_path<1>(accept, tree, stops, request);
     if (warp == 0) {
-        pages[lane] = entry;
-        __syncwarp();
-        const int count = find_moves(commit, slots, prefix, path.node, path.accepted, moves, [&](int32_t page) {
-            const int32_t at = page - first_page;
-            return static_cast<int64_t>(at < kWarp ? pages[at] : entries[page]);
-        });
+        const int count = find_moves(commit, slots, pages, prefix, path.node, path.accepted, moves);
         if (lane == 0) {
             moving[0] = count;
         }

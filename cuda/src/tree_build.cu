@@ -96,7 +96,7 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
 
 // Of a chain beside the trunk, as many as registers hold.
 template <int kThreads>
-constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 4;
+constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 2;
 
 template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)

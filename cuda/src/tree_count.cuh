@@ -86,7 +86,7 @@ __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows&
     constexpr int kPerBatch = kParts * kBatch;
     const int lane = threadIdx.x % kWarp;
     const int warps = blockDim.x / kWarp;
-    const float scaled = ceilf(cost * per_unit);
+    const float scaled = ceilf(__fmul_ru(cost, per_unit));
     const int first = scaled < kCostBins ? static_cast<int>(scaled) : kCostBins;
     const int above = __shfl_up_sync(kFullWarp, first, 1);
     const int step = first - (lane > 0 ? above : 0);  // bins that rank 0 of my depth adds
@@ -101,7 +101,7 @@ __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows&
         const float* row = rows.row(depth + 1);
         const float best = row[0];
         const auto bin_of = [&](int rank) {
-            const float bins = rank < rows.candidates ? ceilf((best - row[rank]) * per_unit) : kCostBins;
+            const float bins = rank < rows.candidates ? ceilf(__fmul_ru(best - row[rank], per_unit)) : kCostBins;
             return bins < kCostBins - offset ? offset + static_cast<int>(bins) : kCostBins;
         };
         const auto put = [&](int run, int bin, int entries) {

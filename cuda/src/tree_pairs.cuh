@@ -75,7 +75,7 @@ __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows
 #pragma unroll 1
         for (int start = 1; start < rows.candidates && more; start += kWarp) {
             const int rank = start + lane;
-            const int bin = rank < rows.candidates ? pair_bin((best - row[rank]) * per_unit) : kPairBins;
+            const int bin = rank < rows.candidates ? pair_bin(__fmul_ru(best - row[rank], per_unit)) : kPairBins;
             more = __all_sync(kFullWarp, bin < kPairBins);
             upto += lanes_upto(bin);
         }

@@ -135,7 +135,7 @@ struct CountPairs {
     __device__ int operator()(const Rows& rows, float cost, float per_unit, int budget) const {
         count_ranks(memory, rows, per_unit);
         __syncthreads();
-        add_pairs(memory, rows, pair_bin(cost * per_unit));
+        add_pairs(memory, rows, pair_bin(__fmul_ru(cost, per_unit)));
         __syncthreads();
         return first_bin(memory, budget);
     }

@@ -25,6 +25,11 @@ inline double __longlong_as_double(long long x) { return compat_bit_cast<double>
 
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fmul_ru(float a, float b) {
+    const double exact = static_cast<double>(a) * b;
+    const float near = static_cast<float>(exact);
+    return static_cast<double>(near) < exact ? nextafterf(near, INFINITY) : near;
+}
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline double __dadd_rn(double a, double b) { return a + b; }
 

@@ -170,4 +170,6 @@ inline void __nanosleep(unsigned) { emu::yield(); }
 template <class T>
 inline T __ldg(const T* address) { return *address; }
 template <class T>
+inline T __ldcg(const T* address) { return *address; }
+template <class T>
 inline void __stcs(T* address, T value) { *address = value; }

@@ -23,6 +23,8 @@ BUILD = (
     _m("running_difference", "score-rounding", "running_difference",
        "a sibling's score is the last one minus one log-prob plus the next"),
     _m("fixed_point", "score-rounding", "off_grid", "log-probs are cut to multiples of 2^-20"),
+    _m("subnormals_are_zero", "score-rounding", "every_magnitude",
+       "subnormal log-probs are flushed to 0, as with -ftz=true"),
     _m("probability_product", "probability-product", "probability_product",
        "products of float32 probabilities"),
     _m("rank_cap", "candidate-limit", "rank_cap",

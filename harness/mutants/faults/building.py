@@ -22,7 +22,7 @@ BUILDING: dict[str, Fault] = {
     ),
     "score-rounding": _fault(
         "Scores in less than float64, or summed in another way than from the root",
-        "float32_sums sums_round running_difference off_grid",
+        "float32_sums sums_round running_difference off_grid every_magnitude",
     ),
     "probability-product": _fault(
         "Path scores as products of probabilities: they underflow",
