@@ -27,6 +27,15 @@ struct ChainMemory {
     }
 };
 
+// What all work on: `found` grows by the candidates of `rows` that score `least` or more.
+struct Growth {
+    ChainMemory memory;
+    Candidates found;
+    Rows rows;
+    double least;
+    int capacity;  // candidates that there is room for
+};
+
 // The candidates that a thread adds: children of one parent, but not that of rank 0.
 struct Branches {
     int parent;
@@ -35,20 +44,19 @@ struct Branches {
     int chain;  // where the chains that they begin go
     int count;
 
-    __device__ void put(const ChainMemory& memory, const Candidates& found, int rank, double score,
-                        int capacity) const {
+    __device__ __forceinline__ void put(const Growth& growth, int rank, double score) const {
         const int at = place + rank - 1;
-        if (at < capacity) {
-            found.put(at, score, parent, rank, depth);
-            found.younger[at] = static_cast<Small>(rank < count ? at + 1 : kNone);
-            memory.begin(chain + rank - 1, at, capacity);
+        if (at < growth.capacity) {
+            growth.found.put(at, score, parent, rank, depth);
+            growth.found.younger[at] = static_cast<Small>(rank < count ? at + 1 : kNone);
+            growth.memory.begin(chain + rank - 1, at, growth.capacity);
         }
     }
 };
 
 // Puts those beyond the heads: a warp does one thread's after the other's.
-__device__ __forceinline__ void put_many(const ChainMemory& memory, const Candidates& found, const Rows& rows,
-                                         unsigned lanes, const Branches& branches, double score, int capacity) {
+__device__ __forceinline__ void put_many(const Growth& growth, unsigned lanes, const Branches& branches,
+                                         double score) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
     for (unsigned left = lanes; left != 0; left &= left - 1) {
@@ -57,34 +65,30 @@ __device__ __forceinline__ void put_many(const ChainMemory& memory, const Candid
         const auto of_owner = [&](int value) { return __shfl_sync(kFullWarp, value, owner); };
         const Branches its = {of_owner(branches.parent), of_owner(branches.depth), of_owner(branches.place),
                               of_owner(branches.chain), of_owner(branches.count)};
-        const float* row = rows.row(its.depth);
+        const float* row = growth.rows.row(its.depth);
 #pragma unroll 1
         for (int rank = kHeads + lane; rank <= its.count; rank += kWarp) {
-            its.put(memory, found, rank, its_score + row[rank], capacity);
+            its.put(growth, rank, its_score + row[rank]);
         }
     }
 }
 
 // Counts and places the children but that of rank 0, at `depth`, of each lane's candidate. Returns the lanes that have
 // some beyond the heads. For a warp.
-__device__ __forceinline__ unsigned count_branches(const Rows& rows, const double* heads, double least, int depth,
-                                                   Brood& brood) {
-    const unsigned large = count_heads<1>(heads, least, brood);
+__device__ __forceinline__ unsigned count_branches(const Growth& growth, const double* heads, int depth, Brood& brood) {
+    const unsigned large = count_heads<1>(heads, growth.least, brood);
     if (__builtin_expect(large != 0, 0)) {
-        count_more(rows, least, large, depth, brood);
+        count_more(growth.rows, growth.least, large, depth, brood);
     }
     return large;
 }
 
 // Puts them.
-__device__ __forceinline__ void put_branches(const ChainMemory& memory, const Candidates& found, const Rows& rows,
-                                             const double* heads, const Brood& brood, unsigned large,
-                                             const Branches& branches, double score, const int& capacity) {
-    put_heads<1>(heads, brood, [&](int rank, double its_score) {
-        branches.put(memory, found, rank, its_score, capacity);
-    });
+__device__ __forceinline__ void put_branches(const Growth& growth, const double* heads, const Brood& brood,
+                                             unsigned large, const Branches& branches, double score) {
+    put_heads<1>(heads, brood, [&](int rank, double its_score) { branches.put(growth, rank, its_score); });
     if (__builtin_expect(large != 0, 0)) {
-        put_many(memory, found, rows, large, branches, score, capacity);
+        put_many(growth, large, branches, score);
     }
 }
 

@@ -96,7 +96,7 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
 
 // Of a chain beside the trunk, as many as registers hold.
 template <int kThreads>
-constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 2;
+constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 4;
 
 template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     DYN_SMEM(unsigned char, memory);
     Fixed& fixed = *reinterpret_cast<Fixed*>(memory);
     int32_t* words = fixed.words;
-    const int number = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
-    const int share = blockIdx.x - number * layout.shares;
+    const int request = layout.shares == 1 ? blockIdx.x : blockIdx.x / layout.shares;
+    const int share = blockIdx.x - request * layout.shares;
     const Nodes nodes(memory + layout.search.nodes, args.N);
     const OrderMemory order(memory + layout.search.order, layout.search.capacity);
     using Count = typename std::conditional<kSmall, CountPairs, CountAll>::type;
@@ -132,15 +132,15 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     const int rank = rank_of_bound(args.budget);
     const Quad mine(threadIdx.x, args.K);
-    const int64_t rows_begin = static_cast<int64_t>(number) * args.L * args.K;
+    const int64_t rows_begin = static_cast<int64_t>(request) * args.L * args.K;
     const float* source = args.topk_logprob + rows_begin;
     const int32_t* tokens = args.topk_token + rows_begin;
     grid_dependency_wait();  // shared memory was prepared before it
     grid_dependency_release();
 
     float* copy = reinterpret_cast<float*>(memory + layout.rows);
-    const int32_t root = args.root_token[number];
-    const int32_t prefix = args.prefix_len[number];
+    const int32_t root = args.root_token[request];
+    const int32_t prefix = args.prefix_len[request];
     const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine, heads);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         const Candidates found(memory + layout.search.found, layout.search.capacity, in_order);
         int count = 0;
         if (!in_order) {
-            count = grow_chains<kChainSteps<kThreads>>(chains, found, rows, threshold.least, layout.search.capacity);
+            count = grow_chains<kChainSteps<kThreads>>({chains, found, rows, threshold.least, layout.search.capacity});
         } else if (!kSmall || threadIdx.x < kWarp) {
             const Team<kSmall> team = {fixed.warp_total};
             count = grow_levels(team, found, rows, threshold.least, layout.search.capacity);
@@ -186,12 +186,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
 
     if (threadIdx.x == 0 && share == 0) {
-        args.node_count[number] = live;
-        args.tree_status[number] = bad;
+        args.node_count[request] = live;
+        args.tree_status[request] = bad;
     }
     const Slots slots = {share * layout.share, min((share + 1) * layout.share, args.N)};
-    const Request request = {number, tokens, root, prefix, live};
-    write_tree(args, request, nodes, slots, tile, layout.tile_rows, layout.own_tile);
+    write_tree(args, {request, tokens, root, prefix, live}, nodes, slots, tile, layout.tile_rows, layout.own_tile);
 }
 
 bool valid(const ddtree_tree_build_args* args) {

@@ -49,7 +49,7 @@ struct Candidates {
         }
     }
 
-    // Nobody has a younger sibling yet.
+    // Nobody has a younger sibling yet. Two links at a time: behind an odd number of them is room up to 16 bytes.
     __device__ void clear_links(int capacity) const {
 #pragma unroll 1
         for (int i = threadIdx.x; i < (capacity + 1) / 2; i += blockDim.x) {

@@ -39,11 +39,11 @@ __global__ void walk_kernel(int64_t* predicts, int64_t* accept_index, int64_t* a
     predicts[last] = target[last];
 }
 
-constexpr int kMostMoves = 16;
+constexpr int kMoves = 16;
 
 struct Moves {  // of rows, in bytes from the start of a layer
-    int64_t from[kMostMoves];
-    int64_t to[kMostMoves];
+    int64_t from[kMoves];
+    int64_t to[kMoves];
 };
 
 // A block for each layer, a thread for 16 bytes of a row, as in kv_commit.
@@ -51,13 +51,13 @@ __global__ void moves_kernel(uint8_t* pool, int64_t layer_bytes, const Moves mov
     cudaGridDependencySynchronize();
     cudaTriggerProgrammaticLaunchCompletion();
     uint8_t* column = pool + blockIdx.x * layer_bytes + threadIdx.x * sizeof(uint4);
-    uint4 piece[kMostMoves];
+    uint4 piece[kMoves];
 #pragma unroll
-    for (int i = 0; i < kMostMoves; ++i) {
+    for (int i = 0; i < kMoves; ++i) {
         piece[i] = *reinterpret_cast<const uint4*>(column + moves.from[i]);
     }
 #pragma unroll
-    for (int i = 0; i < kMostMoves; ++i) {
+    for (int i = 0; i < kMoves; ++i) {
         __stcs(reinterpret_cast<uint4*>(column + moves.to[i]), piece[i]);
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -80,11 +80,11 @@ extern "C" int floor_walk(int64_t* predicts, int64_t* accept_index, int64_t* acc
     return cudaGetLastError();
 }
 
-// kMostMoves rows of `row_bytes`, a multiple of 16, in every layer.
+// kMoves rows of `row_bytes`, a multiple of 16, in every layer.
 extern "C" int floor_moves(uint8_t* pool, int64_t layer_bytes, int layers, int row_bytes, const int64_t* from,
                            const int64_t* to, int32_t* new_len, int32_t length, void* stream) {
     Moves moves;
-    for (int i = 0; i < kMostMoves; ++i) {
+    for (int i = 0; i < kMoves; ++i) {
         moves.from[i] = from[i];
         moves.to[i] = to[i];
     }

@@ -20,6 +20,7 @@ from harness.memory.space import Space
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
+TOLD_MOVES = 16  # kMoves of tree_floors.cu
 _SOURCE = Path(__file__).with_name("tree_floors.cu")
 
 
@@ -176,6 +177,8 @@ class ToldMoves:
 
     def __init__(self, floors: ctypes.CDLL, space: Space, pool: Pool, inputs: Arrays, commit: Commit) -> None:
         prefix, count = int(inputs["prefix_len"][0]), int(inputs["accept_len"][0])
+        if count != TOLD_MOVES:
+            raise ValueError(f"{count} rows move, but the kernel takes {TOLD_MOVES}")
         table, path = inputs["block_table"][0], inputs["accept_index"][0, 1 : 1 + count]
         rows = prefix + path, prefix + 1 + np.arange(count)
         moves = [(ctypes.c_int64 * count)(*pool.offsets(table, slots)) for slots in rows]
