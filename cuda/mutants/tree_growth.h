@@ -1,6 +1,7 @@
 // How a tree grows: the nodes so far, the order of candidates, the best of them taken. And what can go wrong.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
 #include <limits>
 
@@ -85,7 +86,7 @@ __device__ double candidate_score(const Nodes& nodes, const Rows& rows, int node
     if (value == static_cast<float>(kNoCandidate)) {
         return mutant(build_no_candidate_enters) ? -1e30 : kNoCandidate;
     }
-    if (mutant(build_subnormals_are_zero) && value > -std::numeric_limits<float>::min()) {
+    if (mutant(build_subnormals_are_zero) && value > -FLT_MIN) {
         return nodes.score[node];
     }
     if (mutant(build_float32_sums)) {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,11 +62,18 @@ def _build(target: str) -> Path:
     ):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-4:])
-            raise EnvironmentProblem(f"the mutants cannot be built: {last[-600:]}")
+            why = what_failed(done.stdout + done.stderr)
+            raise EnvironmentProblem(f"the mutants cannot be built: {why}; run `{shlex.join(command)}`")
     if not library.is_file():
         raise EnvironmentProblem(f"the build left no {library.name} in {build}")
     return library
+
+
+def what_failed(output: str) -> str:
+    """The first errors of a build's output in one line, or its end where none is called so."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    return " | ".join(errors[:3] or lines[-4:])[:600]
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import EnvironmentProblem
 from harness.mutants import build as build_module
 from harness.mutants import campaign
 from harness.mutants.build import build_library, library_path
@@ -66,6 +67,24 @@ def test_a_build_during_a_run_changes_nothing(
     monkeypatch.setattr(campaign, "_prove_right", prove_and_relink)
     made = run_campaign(Campaign(suite_dir=smoke, only=("accept_bonus_by_length",)), "")
     assert made.totals["killed"] == 1 and not made.harness_faults
+
+
+def test_a_failed_build_is_told_by_its_errors(
+    instant: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Other files go on compiling behind the error, so that it is not among the last lines."""
+    log = ["[1/9] Building kernel_errors.o", "growth.h(88): error: no such thing", "[5/9] Building step.o"]
+    log += [f"[{i}/9] Building {i}.o" for i in range(6, 9)] + ["ninja: build stopped: subcommand failed."]
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, int("--build" in command), "\n".join(log), "")
+
+    monkeypatch.setattr(build_module.subprocess, "run", run)
+    with pytest.raises(EnvironmentProblem) as caught:
+        build_library("cpu", tmp_path)
+    folder = library_path("cpu").parent
+    assert "be built: growth.h(88): error: no such thing; run `cmake --build " in str(caught.value)
+    assert str(folder) in str(caught.value)
 
 
 @pytest.mark.slow
