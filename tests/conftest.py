@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +26,30 @@ def compile_c() -> Compile:
         command += [str(source), "-o", str(out), "-ldl"]
         subprocess.run(command, check=True, capture_output=True, text=True)
         return out
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def compile_part() -> Callable[..., ctypes.CDLL]:
+    """``compile_part("kv_commit/x.cpp", folder)``: parts of kernels with an entry of their own, emulated."""
+
+    def compiled(source: str, folder: Path) -> ctypes.CDLL:
+        path, cuda = folder / "part.so", ROOT / "cuda"
+        sources = [ROOT / "tests" / source, *sorted((cuda / "compat" / "cpu").glob("*.cpp"))]
+        flags = [
+            "-std=c++17",
+            "-O1",
+            "-fno-strict-aliasing",
+            "-ffp-contract=off",
+            "-pthread",
+            "-shared",
+            "-fPIC",
+        ]
+        include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
+        command = [os.environ.get("CXX", "g++"), *flags, *include, *map(str, sources), "-o", str(path)]
+        subprocess.run(command, check=True, capture_output=True)
+        return ctypes.CDLL(str(path))
 
     return compiled
 

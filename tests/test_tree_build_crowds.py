@@ -1,8 +1,7 @@
 """tree_build on rows that crowd, tie and differ by almost nothing, against the reference, on the emulator."""
 
 import ctypes
-import os
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from harness.observation import Job
 from harness.targets import Options, open_target
 from references.tree_build import tree_build
 
-REPO = Path(__file__).resolve().parent.parent
+CompilePart = Callable[..., ctypes.CDLL]
 F32 = npt.NDArray[np.float32]
 KINDS = ("tiny", "split", "chain", "crowd", "repeated", "steps", "short")
 SIZES = (  # B, L, K, budget
@@ -68,31 +67,18 @@ def test_equals_the_reference(kind: str, order: str) -> None:
             assert np.array_equal(seen.outputs[name], expected), (kind, i, name)
 
 
-def compiled(source: str, folder: Path) -> ctypes.CDLL:
-    """Parts of tree_build with an entry of their own, under the emulator."""
-    path = folder / "part.so"
-    cuda = REPO / "cuda"
-    emulator = sorted((cuda / "compat" / "cpu").glob("*.cpp"))
-    sources = [REPO / "tests" / "tree_build" / source, *emulator]
-    flags = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-ffp-contract=off", "-pthread", "-shared", "-fPIC"]
-    include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
-    command = [os.environ.get("CXX", "g++"), *flags, *include, *map(str, sources), "-o", str(path)]
-    subprocess.run(command, check=True, capture_output=True)
-    return ctypes.CDLL(str(path))
-
-
-def test_a_block_fits_every_device(tmp_path: Path) -> None:
+def test_a_block_fits_every_device(compile_part: CompilePart, tmp_path: Path) -> None:
     """48 KB without asking for more; 99 KB on sm_120, where the last resort has to run; 227 KB elsewhere."""
-    most = compiled("layout.cpp", tmp_path).most_bytes
+    most = compile_part("tree_build/layout.cpp", tmp_path).most_bytes
     assert most(1, 1, 128) <= 48 * 1024
     assert most(0, 0, 1024) <= 99 * 1024
     assert most(1, 1, 1024) <= 227 * 1024
 
 
 @pytest.fixture(scope="module")
-def hard(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def hard(compile_part: CompilePart, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """What tree_build does where candidates crowd."""
-    library = compiled("score_reached.cpp", tmp_path_factory.mktemp("hard"))
+    library = compile_part("tree_build/score_reached.cpp", tmp_path_factory.mktemp("hard"))
     library.score_reached_of.restype = ctypes.c_double
     return library
 

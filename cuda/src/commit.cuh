@@ -17,7 +17,8 @@ struct Move {
     int64_t to;
 };
 
-// Slots of a page. A product in place of the division: off by less than 2^shift / 2^31 parts of a page, so exact.
+// Slots of a page. The division is a product: the multiplier is too large by less than 1, which adds less than
+// 2^31 / 2^shift <= 1 / count pages. So it is exact.
 struct PageSlots {
     int32_t count;
     uint32_t multiplier;  // 2^shift / count, rounded up
