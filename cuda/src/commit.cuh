@@ -43,9 +43,9 @@ struct TailPages {
 
     // For a warp: the entry of `page`, if a lane has it.
     __device__ __forceinline__ int32_t entry_of(int32_t page) const {
-        return __shfl_sync(kFullWarp, mine, static_cast<uint32_t>(page - first) % kWarp);
+        return __shfl_sync(kFullWarp, mine, (static_cast<uint32_t>(page) - first) % kWarp);
     }
-    __device__ __forceinline__ bool have(int32_t page) const { return static_cast<uint32_t>(page - first) < kWarp; }
+    __device__ __forceinline__ bool have(int32_t page) const { return static_cast<uint32_t>(page) - first < kWarp; }
 };
 
 // By a whole warp: lane i looks after path entry i + 1 (`source`); the root stays where it is. Entries that stay
@@ -57,8 +57,9 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
     const bool on_path = lane < accepted && lane + 1 < args.A;
     const bool is_move = on_path && source != lane + 1;
     const int stay = __popc(__ballot_sync(kFullWarp, on_path && !is_move));
-    const int32_t from = prefix + source;
-    const int32_t to = prefix + lane + 1;
+    // Sums without a sign: what lanes without a move hold may be anything.
+    const int32_t from = static_cast<int32_t>(static_cast<uint32_t>(prefix) + source);
+    const int32_t to = static_cast<int32_t>(static_cast<uint32_t>(prefix) + lane + 1);
     const int32_t from_page = slots.page_of(from);
     const int32_t to_page = slots.page_of(to);
     int32_t from_entry = pages.entry_of(from_page);
@@ -68,7 +69,7 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
         to_entry = pages.entries[to_page];
     }
     const auto offset = [&](uint32_t entry, int32_t page, int32_t slot) {
-        const uint32_t inside = slot - page * slots.count;
+        const uint32_t inside = static_cast<uint32_t>(slot) - static_cast<uint32_t>(page) * slots.count;
         return static_cast<int64_t>(entry) * args.page_bytes + static_cast<int64_t>(inside) * args.slot_bytes;
     };
     const Move move = {offset(from_entry, from_page, from), offset(to_entry, to_page, to)};
