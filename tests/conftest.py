@@ -34,8 +34,8 @@ def compile_c() -> Compile:
 def compile_part() -> Callable[..., ctypes.CDLL]:
     """``compile_part("kv_commit/x.cpp", folder)``: parts of kernels with an entry of their own, emulated."""
 
-    def compiled(source: str, folder: Path) -> ctypes.CDLL:
-        path, cuda = folder / "part.so", ROOT / "cuda"
+    def compiled(source: str, folder: Path, *options: str) -> ctypes.CDLL:
+        path, cuda = folder / f"{Path(source).stem}.so", ROOT / "cuda"
         sources = [ROOT / "tests" / source, *sorted((cuda / "compat" / "cpu").glob("*.cpp"))]
         flags = [
             "-std=c++17",
@@ -47,8 +47,16 @@ def compile_part() -> Callable[..., ctypes.CDLL]:
             "-fPIC",
         ]
         include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
-        command = [os.environ.get("CXX", "g++"), *flags, *include, *map(str, sources), "-o", str(path)]
-        subprocess.run(command, check=True, capture_output=True)
+        command = [
+            os.environ.get("CXX", "g++"),
+            *flags,
+            *options,
+            *include,
+            *map(str, sources),
+            "-o",
+            str(path),
+        ]
+        subprocess.run(command, check=True)
         return ctypes.CDLL(str(path))
 
     return compiled

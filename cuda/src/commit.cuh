@@ -35,10 +35,10 @@ struct TailPages {
     int32_t first;
     int32_t mine;
 
-    // The lane's entry, after the kernels in front have ended. 0 where the table has none.
-    __device__ __forceinline__ void load(int32_t count) {
+    // The lane's entry, after the kernels in front have ended. 0 where the request's table of `pages` has none.
+    __device__ __forceinline__ void load(int32_t pages) {
         const int lane = threadIdx.x % kWarp;
-        mine = lane < count - first ? entries[first + lane] : 0;
+        mine = lane < pages - first ? entries[first + lane] : 0;
     }
 
     // For a warp: the entry of `page`, if a lane has it.
@@ -57,7 +57,7 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
     const bool on_path = lane < accepted && lane + 1 < args.A;
     const bool is_move = on_path && source != lane + 1;
     const int stay = __popc(__ballot_sync(kFullWarp, on_path && !is_move));
-    // Sums without a sign: what lanes without a move hold may be anything.
+    // All without a sign: what lanes without a move hold may be anything.
     const int32_t from = static_cast<int32_t>(static_cast<uint32_t>(prefix) + source);
     const int32_t to = static_cast<int32_t>(static_cast<uint32_t>(prefix) + lane + 1);
     const int32_t from_page = slots.page_of(from);
@@ -70,7 +70,8 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
     }
     const auto offset = [&](uint32_t entry, int32_t page, int32_t slot) {
         const uint32_t inside = static_cast<uint32_t>(slot) - static_cast<uint32_t>(page) * slots.count;
-        return static_cast<int64_t>(entry) * args.page_bytes + static_cast<int64_t>(inside) * args.slot_bytes;
+        return static_cast<int64_t>(uint64_t{entry} * static_cast<uint64_t>(args.page_bytes) +
+                                    uint64_t{inside} * static_cast<uint64_t>(args.slot_bytes));
     };
     const Move move = {offset(from_entry, from_page, from), offset(to_entry, to_page, to)};
     if (is_move) {

@@ -23,6 +23,7 @@ __global__ void __launch_bounds__(kMostParts* kWarp)
     const int32_t* path = args.accept_index + static_cast<int64_t>(request) * args.A;
     const int32_t* entries = args.block_table + static_cast<int64_t>(request) * args.M;
     const int32_t* prefix_len = args.prefix_len + request;
+    // Past the L1 and by an instruction of its own, so that the value that counts is read anew.
     TailPages pages = {entries, slots.page_of(max(__ldcg(prefix_len), 0)), 0};
     grid_dependency_wait();
     grid_dependency_release();

@@ -70,9 +70,15 @@ def _build(target: str) -> Path:
 
 
 def what_failed(output: str) -> str:
-    """The first errors of a build's output in one line, or its end where none is called so."""
+    """The first errors of a build's output in one line, or its end where none is called so.
+
+    A line that ends in a colon has its reason on the next one.
+    """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\berror\b", line, re.IGNORECASE)]
+    errors = []
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if re.search(r"\berror\b|undefined reference", line, re.IGNORECASE):
+            errors.append(f"{line} {after}" if line.endswith(":") else line)
     return " | ".join(errors[:3] or lines[-4:])[:600]
 
 

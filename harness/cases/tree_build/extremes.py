@@ -13,7 +13,6 @@ from harness.draw import Draw
 # Bit patterns of negative floats: subnormal, smallest normal, near 1, below -1000, below -1e30, largest.
 PATTERNS = (0x80000001, 0x80000400, 0x80800000, 0xBF800001, 0xC47A8000, 0xF149F2CA, 0xFF7FFFFF)
 
-
 CHEAP = 2  # ranks of a row of ``split`` that enter its tree
 
 
