@@ -37,25 +37,11 @@ def compile_part() -> Callable[..., ctypes.CDLL]:
     def compiled(source: str, folder: Path, *options: str) -> ctypes.CDLL:
         path, cuda = folder / f"{Path(source).stem}.so", ROOT / "cuda"
         sources = [ROOT / "tests" / source, *sorted((cuda / "compat" / "cpu").glob("*.cpp"))]
-        flags = [
-            "-std=c++17",
-            "-O1",
-            "-fno-strict-aliasing",
-            "-ffp-contract=off",
-            "-pthread",
-            "-shared",
-            "-fPIC",
-        ]
+        flags = ["-std=c++17", "-O1", "-fno-strict-aliasing", "-ffp-contract=off"]
+        flags += ["-pthread", "-shared", "-fPIC"]
         include = [f"-I{cuda}", f"-I{cuda / 'include'}", f"-I{cuda / 'src'}"]
-        command = [
-            os.environ.get("CXX", "g++"),
-            *flags,
-            *options,
-            *include,
-            *map(str, sources),
-            "-o",
-            str(path),
-        ]
+        command = [os.environ.get("CXX", "g++"), *flags, *options, *include, *map(str, sources)]
+        command += ["-o", str(path)]
         subprocess.run(command, check=True)
         return ctypes.CDLL(str(path))
 

@@ -101,7 +101,6 @@ def test_a_failed_build_is_told_by_its_errors(
     assert f"; run `cmake --build {library_path('cpu').parent}" in str(caught.value)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_the_mutants_build_for_a_gpu(tmp_path: Path) -> None:
