@@ -13,6 +13,12 @@
     extern __shared__ __align__(16) unsigned char compat_dynamic_smem[]; \
     T* name = reinterpret_cast<T*>(compat_dynamic_smem)
 
+// What is at `address` will be wanted: then its page's translation is there, and the address is worked out. It may be
+// written until then: writes meet in the L2.
+__device__ __forceinline__ void will_read(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 #define LAUNCH(kernel, ...) compat::launch(kernel, false, __VA_ARGS__)
 #ifdef DDTREE_PLAIN_LAUNCHES  // to measure what the overlap saves
 #define LAUNCH_DEPENDENT(kernel, ...) LAUNCH(kernel, __VA_ARGS__)

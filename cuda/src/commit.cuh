@@ -10,11 +10,13 @@
 namespace ddtree {
 
 constexpr int kMovesAtOnce = kMaxDepth / 2;
+constexpr int kFill = 4;        // moves are made in multiples of it
 constexpr int kMostParts = 16;  // of a row; a block has a warp for each
 
-struct Move {
-    int64_t from;  // bytes from the start of a layer
-    int64_t to;
+// Moves in shared memory, earlier ones first, in bytes from the start of a layer.
+struct alignas(16) Moves {
+    int64_t from[kMaxDepth];
+    int64_t to[kMaxDepth];
 };
 
 // Slots of a page. The division is a product: the multiplier is too large by less than 1, which adds less than
@@ -52,7 +54,7 @@ struct TailPages {
 // come before those that move. Returns how many move. All wait for this: there is no branch but the rare one.
 __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, const PageSlots& slots,
                                           const TailPages& pages, int32_t prefix, int32_t source, int32_t accepted,
-                                          Move* moves) {
+                                          Moves& moves) {
     const int lane = threadIdx.x % kWarp;
     const bool on_path = lane < accepted && lane + 1 < args.A;
     const bool is_move = on_path && source != lane + 1;
@@ -73,41 +75,49 @@ __device__ __forceinline__ int find_moves(const ddtree_kv_commit_args& args, con
         return static_cast<int64_t>(uint64_t{entry} * static_cast<uint64_t>(args.page_bytes) +
                                     uint64_t{inside} * static_cast<uint64_t>(args.slot_bytes));
     };
-    const Move move = {offset(from_entry, from_page, from), offset(to_entry, to_page, to)};
     if (is_move) {
-        moves[lane - stay] = move;
+        moves.from[lane - stay] = offset(from_entry, from_page, from);
+        moves.to[lane - stay] = offset(to_entry, to_page, to);
     }
     return max(min(accepted, args.A - 1), 0) - stay;
 }
 
-// Up to kMovesAtOnce moves of one piece of a row. `base` is the piece's place in a layer's first row. Nobody reads
-// the rows before the next step, so they may leave the L2 first.
-template <class T>
-__device__ __forceinline__ void move_piece(uint8_t* base, const Move* moves, int count) {
-    T piece[kMovesAtOnce] = {};
+// Moves `first` up to `last` of one piece of a row, filled up to kMoves with the last one. `base` is the piece's place
+// in a layer's first row. All offsets, then all pieces are under way at once, which takes a known number of them: under
+// conditions, each offset would be waited for before the next is asked for. Nobody reads the rows before the next step,
+// so they may leave the L2 first.
+template <class T, int kMoves>
+__device__ __forceinline__ void move_together(uint8_t* base, const Moves& moves, int first, int last) {
+    const auto number = [&](int i) { return i > kMoves - kFill ? min(first + i, last) : first + i; };
+    T piece[kMoves];
 #pragma unroll
-    for (int i = 0; i < kMovesAtOnce; ++i) {
-        if (i < count) {
-            piece[i] = *reinterpret_cast<const T*>(base + moves[i].from);
-        }
+    for (int i = 0; i < kMoves; ++i) {
+        piece[i] = __ldcg(reinterpret_cast<const T*>(base + moves.from[number(i)]));
     }
 #pragma unroll
-    for (int i = 0; i < kMovesAtOnce; ++i) {
-        if (i < count) {
-            __stcs(reinterpret_cast<T*>(base + moves[i].to), piece[i]);
-        }
+    for (int i = 0; i < kMoves; ++i) {
+        __stcs(reinterpret_cast<T*>(base + moves.to[number(i)]), piece[i]);
+    }
+}
+
+// Moves from number `first` on of one piece of a row, up to kMoves at once.
+template <class T, int kMoves>
+__device__ __forceinline__ void move_piece(uint8_t* base, const Moves& moves, int first, int count) {
+#pragma unroll 1
+    for (; count - first > kMoves - kFill; first += kMoves) {
+        move_together<T, kMoves>(base, moves, first, count - 1);
+    }
+    if constexpr (kMoves > kFill) {
+        move_piece<T, kMoves - kFill>(base, moves, first, count);
     }
 }
 
 // By a whole warp: bytes `begin` to `end` of every row that moves.
-template <class T>
-__device__ __forceinline__ void move_bytes(uint8_t* layer, int64_t begin, int64_t end, const Move* moves, int count) {
+template <class T, int kMoves>
+__device__ __forceinline__ void move_bytes(uint8_t* layer, int64_t begin, int64_t end, const Moves& moves, int count) {
     const int lane = threadIdx.x % kWarp;
     for (int64_t at = begin + lane * sizeof(T); at < end; at += kWarp * sizeof(T)) {
-        move_piece<T>(layer + at, moves, count);
-        if (count > kMovesAtOnce) {
-            move_piece<T>(layer + at, moves + kMovesAtOnce, count - kMovesAtOnce);
-        }
+        move_piece<T, kMoves>(layer + at, moves, 0, count);
     }
 }
 
@@ -119,15 +129,15 @@ struct Parts {
 
 // By a whole warp: part number `part` of the rows of one layer.
 __device__ __forceinline__ void move_part(const ddtree_kv_commit_args& args, uint8_t* layer, const Parts& parts,
-                                          int part, const Move* moves, int count) {
+                                          int part, const Moves& moves, int count) {
     const int64_t begin = part * parts.share;
     const int64_t end = begin + parts.share < args.row_bytes ? begin + parts.share : args.row_bytes;
     const uint64_t alignment =
         reinterpret_cast<uint64_t>(layer) | args.page_bytes | args.slot_bytes | args.row_bytes;
-    if (alignment % sizeof(uint4) == 0) {
-        move_bytes<uint4>(layer, begin, end, moves, count);
+    if (__builtin_expect(alignment % sizeof(uint4) == 0, 1)) {
+        move_bytes<uint4, kMovesAtOnce>(layer, begin, end, moves, count);
     } else {
-        move_bytes<uint8_t>(layer, begin, end, moves, count);
+        move_bytes<uint8_t, kFill>(layer, begin, end, moves, count);
     }
 }
 

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kOneEach)
                          const PageSlots slots, const Parts parts) {
     DYN_SMEM(int32_t, memory);
     SHARED(int32_t, stops, kSharedStops);
-    SHARED(Move, moves, kMaxDepth);
+    SHARED(Moves, moves, 1);
     SHARED(int32_t, moving, 1);
     const int layer = blockIdx.x;
     const int request = blockIdx.y;
@@ -40,14 +40,14 @@ __global__ void __launch_bounds__(kOneEach)
     }
     const Path path = accept_path<1>(accept, tree, stops, request);
     if (warp == 0) {
-        const int count = find_moves(commit, slots, pages, prefix, path.node, path.accepted, moves);
+        const int count = find_moves(commit, slots, pages, prefix, path.node, path.accepted, moves[0]);
         if (lane == 0) {
             moving[0] = count;
         }
     }
     __syncthreads();
     if (warp < parts.count) {
-        move_part(commit, base, parts, warp, moves, moving[0]);
+        move_part(commit, base, parts, warp, moves[0], moving[0]);
     }
     if (warp == 0 && layer == 0) {
         write_path(accept, request, path);

@@ -9,13 +9,9 @@
 namespace ddtree {
 namespace {
 
-struct Scratch {  // of one warp
-    Move moves[kMaxDepth];
-};
-
 __global__ void __launch_bounds__(kMostParts* kWarp)
     kv_commit_kernel(const ddtree_kv_commit_args args, const PageSlots slots, const Parts parts) {
-    DYN_SMEM(Scratch, scratch);
+    DYN_SMEM(Moves, moves_of);  // for each warp
     const int request = blockIdx.y;
     const int layer = blockIdx.x;
     const int lane = threadIdx.x % kWarp;
@@ -25,6 +21,14 @@ __global__ void __launch_bounds__(kMostParts* kWarp)
     const int32_t* prefix_len = args.prefix_len + request;
     // Past the L1 and by an instruction of its own, so that the value that counts is read anew.
     TailPages pages = {entries, slots.page_of(max(__ldcg(prefix_len), 0)), 0};
+    will_read(args.layer_base + layer);
+    will_read(args.accept_len + request);
+    if (lane + 1 < args.A) {
+        will_read(path + lane + 1);
+    }
+    if (lane < args.M - pages.first) {
+        will_read(entries + pages.first + lane);
+    }
     grid_dependency_wait();
     grid_dependency_release();
 
@@ -33,7 +37,7 @@ __global__ void __launch_bounds__(kMostParts* kWarp)
     const int32_t accepted = args.accept_len[request];
     const int32_t source = lane + 1 < args.A ? path[lane + 1] : kNone;
     pages.load(args.M);
-    Move* moves = scratch[warp].moves;
+    Moves& moves = moves_of[warp];
     const int count = find_moves(args, slots, pages, prefix, source, accepted, moves);
     __syncwarp();
     move_part(args, base, parts, warp, moves, count);
@@ -55,6 +59,6 @@ extern "C" int32_t ddtree_kv_commit(const ddtree_kv_commit_args* args, void*, ui
     }
     const Parts parts = parts_of(*args);
     return launch_status(LAUNCH_DEPENDENT(kv_commit_kernel, dim3(args->Y, args->B), dim3(parts.count * kWarp),
-                                          parts.count * static_cast<int>(sizeof(Scratch)),
+                                          parts.count * static_cast<int>(sizeof(Moves)),
                                           static_cast<cudaStream_t>(stream), *args, slots_of(*args), parts));
 }

@@ -11,6 +11,7 @@
 
 inline void grid_dependency_wait() {}
 inline void grid_dependency_release() {}
+inline void will_read(const void*) {}
 
 namespace emu EMU_HIDDEN {
 
