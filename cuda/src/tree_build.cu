@@ -96,7 +96,7 @@ Layout layout_of(const ddtree_tree_build_args& args, bool rows_shared, bool whol
 
 // Of a chain beside the trunk, as many as registers hold.
 template <int kThreads>
-constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 4;
+constexpr int kChainSteps = kThreads <= kMediumThreads ? kSpareDepths : kSpareDepths / 2;
 
 template <int kThreads, bool kSmall, bool kRowsShared>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     uint32_t* tile = reinterpret_cast<uint32_t*>(memory + layout.tile);
     const ChainMemory chains = {fixed.trunk, order.placed, words};
     const BoundMemory bound = {fixed.trunk, fixed.cost, fixed.excess};
-    Heads heads(reinterpret_cast<double*>(memory + layout.heads), layout.kept);
+    double* heads = reinterpret_cast<double*>(memory + layout.heads);
     nodes.clear(args.N);
-    heads.clear(args.L);
+    clear_heads(heads, args.L, layout.kept);
     bound.clear();
     order.clear();
     const Candidates unordered(memory + layout.search.found, layout.search.capacity, false);
@@ -135,25 +135,43 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int64_t rows_begin = static_cast<int64_t>(request) * args.L * args.K;
     const float* source = args.topk_logprob + rows_begin;
     const int32_t* tokens = args.topk_token + rows_begin;
-    grid_dependency_wait();  // shared memory was prepared before it
+    const int64_t outputs = static_cast<int64_t>(request) * args.N;
+    uint32_t* mask = args.tree_mask + outputs * args.W;
+    const bool narrow = kSmall && args.K <= kNarrow && args.L < kThreads / kWarp;
+    Early early(source, args.L, args.K, narrow);
+    const int32_t* root_at = args.root_token + request;
+    const int32_t* prefix_at = args.prefix_len + request;
+    if (early.exists) {
+        will_read(early.at);
+    }
+    will_read(root_at);
+    will_read(prefix_at);
+    grid_dependency_wait();  // shared memory and addresses were prepared before it
     grid_dependency_release();
 
+    float first = early.exists ? *early.at : early.otherwise;
+    const int32_t root = *root_at;
+    const int32_t prefix = *prefix_at;
     float* copy = reinterpret_cast<float*>(memory + layout.rows);
-    const int32_t root = args.root_token[request];
-    const int32_t prefix = args.prefix_len[request];
-    const bool valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine, heads);
+    const Rows rows = {kRowsShared ? copy : source, heads, args.L, layout.kept,
+                       kRowsShared ? layout.kept : args.K};
+    bool valid;
+    if (narrow) {
+        valid = load_narrow(early.at, first, args.L, args.K, copy, layout.kept);
+    } else {
+        valid = load_rows<kRowsShared>(source, args.L, args.K, copy, layout.kept, mine);
+        __syncthreads();
+        const int warp = threadIdx.x / kWarp;
+        if (warp < min(args.L, kThreads / kWarp - 1)) {
+            first = rows.row(warp + 1)[min(static_cast<int>(threadIdx.x) % kWarp, layout.kept - 1)];
+        }
+    }
+    begin_bound(bound, rows, rank, first, heads, ties);
     const bool active = root != kNone;  // an inactive request's rows do not matter
     const bool bad = __syncthreads_or(active && !valid);
-    const Rows rows = {kRowsShared ? copy : source, heads.heads, args.L, layout.kept,
-                       kRowsShared ? layout.kept : args.K};
 
     int live = active;
     if (__builtin_expect(active && !bad && args.budget > 0, 1)) {
-        begin_bound(bound, rows, rank);
-        if (heads.ties > 0) {
-            atomicAdd(ties, heads.ties);
-        }
-        __syncthreads();
         const Threshold threshold =
             find_threshold(counting, rows, args.budget, rank, layout.search.capacity, bound);
         // Chains are quicker where they are long. Where log-probs tie in their rows so do candidates, and tuples
@@ -177,11 +195,11 @@ __global__ void __launch_bounds__(kThreads, 1)
             __syncthreads();
             count = words[0];
         }
-        if (__builtin_expect(count != kOverflow, 1)) {
-            number_nodes(order, {fixed.warp_total}, found, nodes, count, args.budget, threshold.lowest);
+        if (__builtin_expect(count != kOverflow && (!kSmall || count <= kFewCandidates), 1)) {
+            number_nodes<kSmall>(order, {fixed.warp_total}, found, nodes, count, args.budget, threshold.lowest);
             live = 1 + min(count, args.budget);
         } else {
-            live = build_hard(layout.search, rows, args.N, threshold, fixed.warp_total, words);
+            live = build_hard(layout.search, rows, args.N, threshold, count, in_order, fixed.warp_total, words);
         }
     }
 
@@ -190,7 +208,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         args.tree_status[request] = bad;
     }
     const Slots slots = {share * layout.share, min((share + 1) * layout.share, args.N)};
-    write_tree(args, {request, tokens, root, prefix, live}, nodes, slots, tile, layout.tile_rows, layout.own_tile);
+    const Request its = {tokens, outputs, mask, root, prefix, live};
+    write_tree(args, its, nodes, slots, tile, layout.tile_rows, layout.own_tile);
 }
 
 bool valid(const ddtree_tree_build_args* args) {

@@ -26,7 +26,8 @@ struct CountMemory {
     uint32_t* offset;     // [L, kParts, kRuns]: byte offset of the run's bin. Parts take runs in turn.
     uint32_t* entries;    // [L, kParts, kRuns]: ranks in it; batches are filled up with runs of none
     int32_t* batches;     // [L]: per part
-    int32_t* ways;        // [2 sides, 2, 2 * kCostBins]: candidates per bin, with kCostBins zeros in front
+    int32_t* ways;        // [2 sides, 2, 2 * kCostBins]: candidates up to a bin, or in it for the lower half, with
+                          // kCostBins zeros in front
     int32_t* totals;      // [2 sides, kCostBins]: over all depths of the side
 
     __host__ __device__ static int words(int depths) {
@@ -49,37 +50,6 @@ struct CountMemory {
     }
 };
 
-// The first of 32 * kEach counts, kEach per lane in a row, up to which `wanted` are counted; 32 * kEach if
-// there are fewer. For whole warps; all lanes get the result.
-template <int kEach>
-__device__ __forceinline__ int first_reaching(const int32_t* counts, int wanted) {
-    const int lane = threadIdx.x % kWarp;
-    int count[kEach];
-    int sum = 0;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        count[i] = counts[lane * kEach + i];
-        sum += count[i];
-    }
-    int upto = sum;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-        const int other = __shfl_up_sync(kFullWarp, upto, step);
-        upto += lane >= step ? other : 0;
-    }
-    int place = 0;  // of my counts that do not reach it
-    int seen = upto - sum;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-        seen += count[i];
-        place += seen < wanted;
-    }
-    const unsigned reached = __ballot_sync(kFullWarp, upto >= wanted);
-    const int owner = reached != 0 ? __ffs(static_cast<int>(reached)) - 1 : kWarp - 1;
-    const int found = __shfl_sync(kFullWarp, lane * kEach + place, owner);
-    return reached != 0 ? found : kWarp * kEach;
-}
-
 // Writes each row's runs, and the start of the counting. Returns the number of depths that have any; in all
 // threads.
 __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows& rows, float cost, float per_unit) {
@@ -92,7 +62,7 @@ __device__ __forceinline__ int write_runs(const CountMemory& memory, const Rows&
     const int step = first - (lane > 0 ? above : 0);  // bins that rank 0 of my depth adds
     const int depths = __popc(__ballot_sync(kFullWarp, lane < rows.depths && first < kCostBins));
     if (threadIdx.x < kCostBins) {
-        memory.ways_of(0)[threadIdx.x] = threadIdx.x == 0;
+        memory.ways_of(0)[threadIdx.x] = 1;
         memory.ways_of(1)[threadIdx.x] = threadIdx.x == 0;
     }
 #pragma unroll 1
@@ -143,7 +113,7 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
     const int side = self / kSide;
     const int bin = self % kSide / kParts;
     const int part = self % kParts;
-    const int half = kSides == 2 ? (depths + 1) / 2 : depths;
+    const int half = (depths + 1) / 2;
     const int begin = side == 0 ? 0 : half;
     const int steps = side == 0 ? half : side < kSides ? depths - half : 0;
     int32_t* ways = memory.ways_of(side < kSides ? side : 0) + bin;
@@ -165,14 +135,16 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
         if (step < steps) {
             const unsigned char* from = reinterpret_cast<const unsigned char*>(ways + turn);
             const auto at_offset = [&](uint32_t bytes) { return *reinterpret_cast<const uint32_t*>(from - bytes); };
-            uint32_t sum = at_offset(at.x) * of.x + at_offset(at.y) * of.y + at_offset(at.z) * of.z +
-                           at_offset(at.w) * of.w;
+            const auto batch = [&](const uint4& its_at, const uint4& its_of) {
+                return at_offset(its_at.x) * its_of.x + at_offset(its_at.y) * its_of.y +
+                       at_offset(its_at.z) * its_of.z + at_offset(its_at.w) * its_of.w;
+            };
+            uint32_t sum = batch(at, of);
 #pragma unroll 1
             for (int i = 1; i < batches; ++i) {
                 at = offset[i];
                 of = entries[i];
-                sum += at_offset(at.x) * of.x + at_offset(at.y) * of.y + at_offset(at.z) * of.z +
-                       at_offset(at.w) * of.w;
+                sum += batch(at, of);
             }
 #pragma unroll
             for (int lanes = 1; lanes < kParts; lanes *= 2) {
@@ -183,7 +155,6 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
             turn ^= 2 * kCostBins;
             if (part == 0) {
                 ways[turn] = sum;
-                memory.totals[side * kCostBins + bin] = total;
             }
             offset += kCostBins / kBatch;
             entries += kCostBins / kBatch;
@@ -191,6 +162,8 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
                 at = offset[0];
                 of = entries[0];
                 batches = memory.batches[begin + step + 1];
+            } else if (part == 0) {
+                memory.totals[side * kCostBins + bin] = total;
             }
         }
         __syncthreads();
@@ -203,10 +176,11 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
         int sum = 0;
         if (joined < kCostBins) {
             const int32_t* from = memory.ways_of(0) + half % 2 * 2 * kCostBins + joined - first;
-            const int32_t* below = memory.totals + kCostBins + first;
-#pragma unroll 4
-            for (int i = 0; i < kCostBins / kJoiners; ++i) {
-                sum += from[-i] * below[i];
+            const int4* below = reinterpret_cast<const int4*>(memory.totals + kCostBins + first);
+#pragma unroll
+            for (int i = 0; i < kCostBins / kJoiners; i += 4) {
+                const int4 four = below[i / 4];
+                sum += from[-i] * four.x + from[-i - 1] * four.y + from[-i - 2] * four.z + from[-i - 3] * four.w;
             }
 #pragma unroll
             for (int lanes = 1; lanes < kJoiners; lanes *= 2) {
@@ -218,7 +192,15 @@ __device__ __forceinline__ int count_costs(const CountMemory& memory, int depths
         }
         __syncthreads();
     }
-    return depths > 0 ? first_reaching<kCostBins / kWarp>(memory.totals, budget) : kCostBins;
+    if (depths == 0) {
+        return kCostBins;
+    }
+    const int lane = self % kWarp;
+    const unsigned low = __ballot_sync(kFullWarp, memory.totals[lane] >= budget);
+    const unsigned high = __ballot_sync(kFullWarp, memory.totals[kWarp + lane] >= budget);
+    return low != 0    ? __ffs(static_cast<int>(low)) - 1
+           : high != 0 ? kWarp + __ffs(static_cast<int>(high)) - 1
+                       : kCostBins;
 }
 
 }  // namespace ddtree

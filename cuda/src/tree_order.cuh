@@ -11,6 +11,7 @@ namespace ddtree {
 
 constexpr int kItems = 4;     // candidates per thread, at most
 constexpr int kBinsEach = 4;  // bins per thread
+constexpr int kBinStep = 4;   // candidates of a bin that are compared at once
 constexpr int kFewCandidates = 6 * kWarp;     // up to here comparing all pairs is faster
 constexpr int kPaddedCandidates = 8 * kWarp;  // their scores, and kNoScore
 constexpr int kMostBins = kBinsEach * 1024;
@@ -187,7 +188,7 @@ __device__ __forceinline__ bool number_by_pairs(const OrderMemory& memory, const
 }
 
 // The same where some tie: tuples decide.
-__device__ __noinline__ void number_ties(OrderMemory memory, Candidates found, int count) {
+__device__ __forceinline__ void number_ties(const OrderMemory& memory, const Candidates& found, int count) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
     for (int item = threadIdx.x / kWarp; item < count; item += blockDim.x / kWarp) {
@@ -202,6 +203,20 @@ __device__ __noinline__ void number_ties(OrderMemory memory, Candidates found, i
         }
     }
     __syncthreads();
+}
+
+// Of the candidates at the places from `start` to `end`, how many score as much as `item` and have tuples before its;
+// more than `enough` need not be counted.
+__device__ __forceinline__ int elder_ties(const OrderMemory& memory, const Candidates& found, int item, int start,
+                                          int end, int enough) {
+    const double score = found.score[item];
+    int count = 0;
+#pragma unroll 1
+    for (int i = start; i < end && count <= enough; ++i) {
+        const int other = memory.placed[i];
+        count += other != item && found.score[other] == score && tuple_before(found, other, item);
+    }
+    return count;
 }
 
 // Numbers of many, by bins.
@@ -220,11 +235,20 @@ __device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const 
     for (int item = self; item < count; item += threads) {
         const int start = memory.bin[memory.bin_of(item)];
         const int end = memory.bin[memory.bin_of(item) + 1];
+        const double score = found.score[item];
         int number = 1 + start;
+        int as_much = 0;  // score as much, itself included
 #pragma unroll 1
-        for (int i = start; i < end && number <= budget; ++i) {
-            const int other = memory.placed[i];
-            number += other != item && comes_before(found, other, item);
+        for (int first = start; first < end && number <= budget; first += kBinStep) {
+#pragma unroll
+            for (int i = first; i < first + kBinStep; ++i) {
+                const double other = found.score[memory.placed[min(i, end - 1)]];
+                number += i < end && other > score;
+                as_much += i < end && other == score;
+            }
+        }
+        if (__builtin_expect(as_much > 1 && number <= budget, 0)) {
+            number += elder_ties(memory, found, item, start, end, budget - number);
         }
         memory.number[item] = min(number, budget + 1);
     }
@@ -254,11 +278,13 @@ __device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Cand
 }
 
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
-// the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers.
+// the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers. kFew: they are
+// at most kFewCandidates.
+template <bool kFew>
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
-    if (__builtin_expect(count > kFewCandidates, 0)) {
+    if (!kFew && count > kFewCandidates) {
         number_by_bins(memory, team, found, count, budget, lowest);
     } else if (__builtin_expect(number_by_pairs(memory, found, count), 0)) {
         number_ties(memory, found, count);

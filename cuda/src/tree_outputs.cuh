@@ -9,8 +9,9 @@ constexpr int kFewWords = 4;  // of a mask row, that are made one by one
 
 // What the outputs need of a request but for its nodes.
 struct Request {
-    int number;
     const int32_t* tokens;  // [L, K]
+    int64_t first;          // of its node slots in the outputs
+    uint32_t* mask;         // [N, W]
     int32_t root;
     int32_t prefix;
     int live;  // nodes, with the root
@@ -65,31 +66,34 @@ struct FewMasks {
     __device__ void write(uint32_t* mask, const Nodes& nodes, int words, int slots, int live) const {
         const int row = threadIdx.x % kRows;
         const int word = threadIdx.x / kRows;
+        const bool asked = word < words && row < slots;
         uint32_t bits = 0;
         int seen = row < live ? row : kNone;
+        if (asked) {  // the others leave the way to them
 #pragma unroll
-        for (int step = 0; step < kStep; ++step) {  // no branch is needed: none is in no word, and the root has none
-            bits |= seen >> 5 == word ? 1u << (seen & 31) : 0u;
-            seen = parent_of(nodes.place[max(seen, 0)]);
-        }
-        taken[threadIdx.x] = bits;
-        if (word == 0) {
-            next[row] = static_cast<Small>(seen);
+            for (int step = 0; step < kStep; ++step) {  // no branch: none is in no word, and the root has none
+                bits |= seen >> 5 == word ? 1u << (seen & 31) : 0u;
+                seen = parent_of(nodes.place[max(seen, 0)]);
+            }
+            taken[threadIdx.x] = bits;
+            if (word == 0) {
+                next[row] = static_cast<Small>(seen);
+            }
         }
         __syncthreads();
+        if (asked) {
 #pragma unroll 1
-        while (seen != kNone) {
-            bits |= taken[word * kRows + seen];
-            seen = next[seen];
-        }
-        if (word < words && row < slots) {
+            while (seen != kNone) {
+                bits |= taken[word * kRows + seen];
+                seen = next[seen];
+            }
             mask[row * words + word] = bits;
         }
     }
 };
 
 // Sets the mask rows of the nodes from `first` on, by a thread per row, in a tile that holds zeros. Ancestors come
-// in falling order, so each word is finished before the next one is begun.
+// in falling order, so the last write of a word has all its bits.
 __device__ __forceinline__ void set_rows(uint32_t* tile, const Nodes& nodes, int words, int first, int end) {
 #pragma unroll 1
     for (int row = first + static_cast<int>(threadIdx.x); row < end; row += blockDim.x) {
@@ -98,26 +102,23 @@ __device__ __forceinline__ void set_rows(uint32_t* tile, const Nodes& nodes, int
         uint32_t bits = 0;
 #pragma unroll 1
         for (int seen = row; seen != kNone; seen = parent_of(nodes.place[seen])) {
-            if (seen >> 5 != word) {
-                to[word] = bits;
-                word = seen >> 5;
-                bits = 0;
-            }
-            bits |= 1u << (seen & 31);
+            bits = (seen >> 5 == word ? bits : 0) | 1u << (seen & 31);
+            word = seen >> 5;
+            to[word] = bits;
         }
-        to[word] = bits;
     }
 }
 
 // What is written of a node but for the mask.
 struct Slot {
     int node;
-    int depth;
-    int32_t token;
-    int parent;
+    int depth = 0;
+    int32_t token = kNone;
+    int parent = kNone;
 
-    __device__ Slot(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes, int its_node)
-        : node(its_node) {
+    __device__ explicit Slot(int its_node) : node(its_node) {}
+
+    __device__ void read(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes) {
         const bool is_live = node < request.live;
         const uint32_t place = is_live ? nodes.place[node] : pack(kNone, 0, 0);
         depth = depth_of(place);
@@ -130,7 +131,7 @@ struct Slot {
 
     __device__ void write(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes) const {
         const bool is_live = node < request.live;
-        const int64_t at = static_cast<int64_t>(request.number) * args.N + node;
+        const int64_t at = request.first + node;
         args.node_parent[at] = parent;
         args.node_depth[at] = is_live ? depth : kNone;
         args.position[at] = is_live ? request.prefix + depth : kNone;
@@ -145,13 +146,15 @@ struct Slot {
 __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, const Request& request,
                                            const Nodes& nodes, Slots slots, uint32_t* tile, int tile_rows,
                                            bool tile_is_clear) {
-    uint32_t* mask = args.tree_mask + static_cast<int64_t>(request.number) * args.N * args.W;
     // The last threads take the first nodes, as the first threads make the mask.
     const int first = static_cast<int>(blockDim.x) - 1 - static_cast<int>(threadIdx.x);
     if (__builtin_expect(args.W <= kFewWords, 1)) {
         // The token is on its way while the mask is made.
-        const Slot mine(args, request, nodes, first);
-        FewMasks(tile).write(mask, nodes, args.W, args.N, request.live);
+        Slot mine(first);
+        if (first < args.N) {
+            mine.read(args, request, nodes);
+        }
+        FewMasks(tile).write(request.mask, nodes, args.W, args.N, request.live);
         if (first < args.N) {
             mine.write(args, request, nodes);
         }
@@ -168,11 +171,13 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
         if (begin == slots.first) {
 #pragma unroll 1
             for (int node = slots.first + first; node < slots.end; node += blockDim.x) {
-                Slot(args, request, nodes, node).write(args, request, nodes);
+                Slot slot(node);
+                slot.read(args, request, nodes);
+                slot.write(args, request, nodes);
             }
         }
         __syncthreads();
-        copy_words(mask + static_cast<int64_t>(begin) * args.W, tile, (end - begin) * args.W);
+        copy_words(request.mask + static_cast<int64_t>(begin) * args.W, tile, (end - begin) * args.W);
         if (end < slots.end) {
             __syncthreads();  // the tile has been read
         }

@@ -45,39 +45,34 @@ __device__ __forceinline__ bool follows(float value, float before) {
     return (value <= 0.0f) & (value <= before);
 }
 
-// The first ranks of each row, as threads come across them.
-struct Heads {
-    double* heads;  // [L + kSpareDepths, kHeadStride]
-    int kept;       // ranks that can enter a tree
-    int ties = 0;   // of this thread's, how many are equal to the rank before
-
-    __device__ Heads(double* memory, int ranks) : heads(memory), kept(ranks) {}
-
-    // What `put` does not write. Before the barrier that follows the loading.
-    __device__ void clear(int depths) const {
+// What fill_heads does not write of the heads of rows with `kept` ranks. Before the barrier that follows the loading.
+__device__ __forceinline__ void clear_heads(double* heads, int depths, int kept) {
 #pragma unroll 1
-        for (int i = threadIdx.x; i < (depths + kSpareDepths) * kHeadStride; i += blockDim.x) {
-            if (i % kHeadStride >= kept || i >= depths * kHeadStride) {
-                heads[i] = kNoScore;
-            }
+    for (int i = threadIdx.x; i < (depths + kSpareDepths) * kHeadStride; i += blockDim.x) {
+        if (i % kHeadStride >= kept || i >= depths * kHeadStride) {
+            heads[i] = kNoScore;
         }
     }
+}
 
-    // `depth` counts from 0.
-    __device__ void put(int depth, int rank, float value, float before) {
-        if (rank < min(kHeads, kept)) {
-            heads[depth * kHeadStride + rank] = value;
-            ties += rank > 0 && value == before && value > -kInfinity;
+// The first ranks of the row of `depth` in double. Adds to `ties` how many of them are equal to the rank before. For a
+// warp: a lane has the log-prob of one rank.
+__device__ __forceinline__ void fill_heads(double* heads, int32_t* ties, const Rows& rows, int depth, float logprob) {
+    const int rank = threadIdx.x % kWarp;
+    const float before = __shfl_up_sync(kFullWarp, logprob, 1);
+    if (rank < min(kHeads, rows.candidates)) {
+        heads[(depth - 1) * kHeadStride + rank] = logprob;
+        if (rank > 0 && logprob == before && logprob > -kInfinity) {
+            atomicAdd(ties, 1);
         }
     }
-};
+}
 
 // Shared by the threads of a block: are the L x K entries at `source` numbers <= 0, and is no row rising? Each
-// thread answers for its own, and puts the heads. With kKeep, ranks below `kept` go to `copy`, rows of `kept`
-// entries. This is for rows of any width.
+// thread answers for its own. With kKeep, ranks below `kept` go to `copy`, rows of `kept` entries. This is for rows of
+// any width.
 template <bool kKeep>
-__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept,
-                                             Heads& heads) {
+__device__ __forceinline__ bool load_entries(const float* source, int depths, int width, float* copy, int kept) {
     bool valid = true;
 #pragma unroll 1
     for (int i = threadIdx.x; i < depths * width; i += blockDim.x) {
@@ -86,7 +81,6 @@ __device__ __forceinline__ bool load_entries(const float* source, int depths, in
         const int depth = i / width;
         const int rank = i - depth * width;
         valid = valid && follows(value, rank == 0 ? 0.0f : before);
-        heads.put(depth, rank, value, before);
         if (kKeep && rank < kept) {
             copy[depth * kept + rank] = value;
         }
@@ -110,7 +104,7 @@ struct Quad {
 // thread has one of them only, that is `mine`.
 template <bool kKeep, int kInFlight>
 __device__ __forceinline__ bool load_quads(const float* source, int depths, int width, float* copy, int kept,
-                                           const Quad& mine, Heads& heads) {
+                                           const Quad& mine) {
     const int threads = static_cast<int>(blockDim.x);
     const int self = static_cast<int>(threadIdx.x);
     const int lane = self % kWarp;
@@ -136,12 +130,6 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
             const float above = __shfl_up_sync(kFullWarp, q.w, 1);
             const float last = rank == 0 ? 0.0f : lane == 0 ? before[i] : above;
             valid &= follows(q.x, last) & follows(q.y, q.x) & follows(q.z, q.y) & follows(q.w, q.z);
-            if (at < count && rank < kHeads) {
-                heads.put(place.depth, rank, q.x, last);
-                heads.put(place.depth, rank + 1, q.y, q.x);
-                heads.put(place.depth, rank + 2, q.z, q.y);
-                heads.put(place.depth, rank + 3, q.w, q.z);
-            }
             if (kKeep && at < count && rank < kept) {
                 float* to = copy + place.depth * kept + rank;
                 if (__builtin_expect(kept % 4 == 0, 1)) {  // a quad is kept as a whole, or not at all
@@ -159,16 +147,49 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
     return valid;
 }
 
+// Few narrow rows: a warp has one. Only its own row is seen afterwards, by the whole warp. A lane has the log-prob
+// `first` already, and `at` is where it comes from.
+constexpr int kNarrow = 4 * kWarp;
+
+__device__ __forceinline__ bool load_narrow(const float* at, float first, int depths, int width, float* copy,
+                                            int kept) {
+    const int lane = threadIdx.x % kWarp;
+    const int depth = threadIdx.x / kWarp;
+    bool valid = true;
+    if (depth < depths) {
+        float value[kNarrow / kWarp] = {first};
+#pragma unroll
+        for (int i = 1; i < kNarrow / kWarp; ++i) {
+            value[i] = i * kWarp + lane < width ? at[i * kWarp] : -kInfinity;
+        }
+        float last = 0.0f;  // of the 32 before
+#pragma unroll
+        for (int i = 0; i < kNarrow / kWarp; ++i) {
+            const int rank = i * kWarp + lane;
+            if (i * kWarp < width) {
+                const float above = __shfl_up_sync(kFullWarp, value[i], 1);
+                valid &= follows(value[i], lane > 0 ? above : last);
+                last = __shfl_sync(kFullWarp, value[i], kWarp - 1);
+            }
+            if (rank < kept) {
+                copy[depth * kept + rank] = value[i];
+            }
+        }
+    }
+    __syncwarp();
+    return valid;
+}
+
 // `mine` is the quad of number threadIdx.x.
 template <bool kKeep>
 __device__ __forceinline__ bool load_rows(const float* source, int depths, int width, float* copy, int kept,
-                                          const Quad& mine, Heads& heads) {
+                                          const Quad& mine) {
     const bool quads = width % 4 == 0 && reinterpret_cast<uint64_t>(source) % sizeof(float4) == 0;
     if (__builtin_expect(quads && depths * width <= 4 * static_cast<int>(blockDim.x), 1)) {
-        return load_quads<kKeep, 1>(source, depths, width, copy, kept, mine, heads);
+        return load_quads<kKeep, 1>(source, depths, width, copy, kept, mine);
     }
-    return quads ? load_quads<kKeep, 4>(source, depths, width, copy, kept, mine, heads)
-                 : load_entries<kKeep>(source, depths, width, copy, kept, heads);
+    return quads ? load_quads<kKeep, 4>(source, depths, width, copy, kept, mine)
+                 : load_entries<kKeep>(source, depths, width, copy, kept);
 }
 
 }  // namespace ddtree

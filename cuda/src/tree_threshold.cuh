@@ -18,10 +18,11 @@ namespace ddtree {
 
 constexpr float kLargestBound = 1e27f;
 
-// Lane d - 1 gets the cost of rank 0 all the way down to depth d; infinite where there is no such candidate.
-__device__ __forceinline__ float first_costs(const Rows& rows) {
+// Lane d - 1 gets the cost of rank 0 all the way down to depth d; infinite where there is no such candidate. It has the
+// log-prob of that rank 0.
+__device__ __forceinline__ float first_costs(float first) {
     const int lane = threadIdx.x % kWarp;
-    float cost = lane < rows.depths ? fabsf(rows.row(lane + 1)[0]) : kInfinity;
+    float cost = fabsf(first);
 #pragma unroll
     for (int step = 1; step < kWarp; step *= 2) {
         const float other = __shfl_up_sync(kFullWarp, cost, step);
@@ -65,20 +66,45 @@ struct BoundMemory {
     }
 };
 
-// Fills it. A warp takes the excess of whole rows, the last one the costs.
-__device__ __forceinline__ void begin_bound(const BoundMemory& memory, const Rows& rows, int rank) {
+// What a thread asks for as early as can be. In the last warp lane d - 1 gets the log-prob of rank 0 of depth d,
+// infinite for none. In the others, where rows are narrow, a lane gets that of its rank in the warp's row, -inf behind
+// the last.
+struct Early {
+    const float* at;
+    bool exists;
+    float otherwise;
+
+    __device__ Early(const float* source, int depths, int width, bool narrow) {
+        const int lane = threadIdx.x % kWarp;
+        const int warp = threadIdx.x / kWarp;
+        const bool is_last = warp == static_cast<int>(blockDim.x) / kWarp - 1;
+        at = source + (is_last ? lane * width : warp * width + lane);
+        exists = is_last ? lane < depths : narrow && warp < depths && lane < width;
+        otherwise = is_last ? kInfinity : -kInfinity;
+    }
+};
+
+// Fills it, and the heads of the rows. A warp takes whole rows, the last one the costs: its lanes have the log-probs
+// `first` of rank 0. The others have those of the ranks in their first row.
+__device__ __forceinline__ void begin_bound(const BoundMemory& memory, const Rows& rows, int rank, float first,
+                                            double* heads, int32_t* ties) {
     const int lane = threadIdx.x % kWarp;
     const int warps = blockDim.x / kWarp - 1;
     const int warp = threadIdx.x / kWarp;
     if (warp == warps) {
-        memory.cost[lane] = first_costs(rows);
+        memory.cost[lane] = first_costs(first);
         return;
     }
 #pragma unroll 1
     for (int depth = warp; depth < rows.depths; depth += warps) {
         const float* row = rows.row(depth + 1);
+        const float worst = row[min(rank, rows.candidates - 1)];
+        if (depth != warp) {
+            first = row[min(lane, rows.candidates - 1)];
+        }
         // NaN where no rank is a candidate: then the cost is infinite.
-        const float excess = fmaxf(row[0] - row[min(rank, rows.candidates - 1)], 0.0f);
+        const float excess = fmaxf(__shfl_sync(kFullWarp, first, 0) - worst, 0.0f);
+        fill_heads(heads, ties, rows, depth + 1, first);
         if (lane >= depth) {
             atomicMax(&memory.excess[lane], static_cast<int32_t>(__float_as_uint(excess)));
         }
@@ -99,7 +125,7 @@ struct All {
     float worst;
 };
 
-__device__ __noinline__ All all_candidates(Rows rows) {
+__device__ __forceinline__ All all_candidates(Rows rows) {
     constexpr int kCap = 1 << 20;
     const int lane = threadIdx.x % kWarp;
     int ranks = 0;
@@ -166,21 +192,20 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
     if (threadIdx.x / kWarp == blockDim.x / kWarp - 1) {
         memory.trunk[threadIdx.x % kWarp] = first_scores(rows);  // counting leaves this warp time
     }
-    Threshold found = {-static_cast<double>(bound) * kMargin, -static_cast<double>(bound) * kMargin};
+    bool any = false;  // all candidates reach it
+    bool welcome = false;
     if (__builtin_expect(!(bound < kLargestBound), 0)) {
         const All all = all_candidates(rows);
         bound = all.worst;
-        found = {kAnyScore, -static_cast<double>(bound)};
-        if (all.candidates <= enough) {
-            bound = 0.0f;
-        }
+        any = true;
+        welcome = all.candidates <= enough;
     }
     const auto countable = [](float cost) { return cost < kLargestBound && cost > 1.0f / kLargestBound; };
-    if (__builtin_expect(!countable(bound), 0)) {
+    if (__builtin_expect(welcome || !countable(bound), 0)) {
         __syncthreads();  // nothing is counted: the trunk is seen all the same
     }
 #pragma unroll 1
-    while (countable(bound)) {
+    while (countable(bound) && !welcome) {
         const float per_unit = (Count::kBins - Count::kSpare) / bound;
         const float unit = bound * (1.0f / (Count::kBins - Count::kSpare));  // not after the counting, when all wait
         const int last = count(rows, cost, per_unit, budget);
@@ -188,8 +213,7 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
             break;
         }
         bound = static_cast<float>(last) * unit;
-        found.least = -static_cast<double>(bound) * kMargin;
-        found.lowest = found.least;
+        any = false;
         if (__builtin_expect(last >= Count::kCoarse, 1)) {
             break;
         }
@@ -197,7 +221,8 @@ __device__ __forceinline__ Threshold find_threshold(const Count& count, const Ro
         count.memory.clear(rows.depths);
         __syncthreads();
     }
-    return found;
+    const double lowest = -static_cast<double>(bound) * kMargin;
+    return {any ? kAnyScore : lowest, lowest};
 }
 
 }  // namespace ddtree
