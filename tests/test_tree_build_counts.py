@@ -1,6 +1,6 @@
 """How tree_build counts candidates by cost, against convolutions in NumPy.
 
-A count that is too small makes the threshold too low: the tree is right, and slow. No conformance case sees it.
+A count that is too small makes the threshold too low: the tree is right, and slow. No case sees it.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def main() -> int:
         return 1
     write(options.out, run)
     for ratio in run.ratios:
-        verdict = "met" if ratio.met else "MISSED"
-        print(f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}, bar {ratio.bar:g} {verdict}")
+        verdict = "" if ratio.bar is None else f", bar {ratio.bar:g} {'met' if ratio.met else 'MISSED'}"
+        print(f"{ratio.slower} / {ratio.faster}: {ratio.times:.1f}{verdict}")
     print(f"{options.out}/trees.md, {run.seconds:.0f} s")
     return 0
 

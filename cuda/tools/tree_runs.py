@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import tree_inputs as made
 from graph_timing import Times
 from tree_calls import TAIL_PAGES, Call, Chain, Checked, Commit, Pool, Step
 from tree_peers import Empty, ToldMoves, Walk, host_builder, lean_builder
+from tree_results import GRID_KINDS
 from tree_series import Arrays, Series
 
 from harness.contract import NO_LIMIT
@@ -167,14 +169,17 @@ def empties(series: Series, floors: ctypes.CDLL) -> None:
 
 def hosts(series: Series) -> None:
     """The published builder's heap and mask on this machine's processor, and a leaner one beside it."""
-    for width in series.plan.widths:
-        inputs = [made.tree_inputs("decisive", i, 1, width) for i in range(series.plan.host_replays)]
+    for width, kind in product(series.plan.widths, GRID_KINDS):
+        inputs = [made.tree_inputs(kind, i, 1, width) for i in range(series.plan.host_replays)]
         rows = [(one["topk_logprob"][0], one["topk_token"][0].astype(np.int64)) for one in inputs]
-        what = f"heap and visibility mask only, L 15, K = budget {width}, decisive rows"
-        host_series(series, f"host builder {width}", what, [(host_builder, *one, width) for one in rows])
+        what = f"heap and visibility mask only, L 15, K = budget {width}, {kind} rows"
+        host_series(
+            series, f"host builder {width} {kind}", what, [(host_builder, *one, width) for one in rows]
+        )
         lists = [(-logprob.astype(float)).tolist() for logprob, _ in rows]
-        what = f"the same from lists, without ids, depths and child maps, budget {width}"
-        host_series(series, f"lean host builder {width}", what, [(lean_builder, one, width) for one in lists])
+        what = f"the same from lists, without ids, depths and child maps, budget {width}, {kind} rows"
+        name = f"lean host builder {width} {kind}"
+        host_series(series, name, what, [(lean_builder, one, width) for one in lists])
 
 
 def host_series(series: Series, name: str, what: str, calls: Sequence[tuple[Any, ...]]) -> None:

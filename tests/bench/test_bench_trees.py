@@ -131,7 +131,13 @@ def test_the_whole_run_on_the_emulated_library(tmp_path: Path, capsys: pytest.Ca
     assert text == tree_results.markdown(body)
     names = [m["name"] for m in body["measurements"]]
     assert len(set(names)) == len(names)
-    wanted = ["tree_build 8 decisive", "tree_build 8 x 2 zero", "host builder 8", "tree_accept 65 x 2"]
+    wanted = [
+        "tree_build 8 decisive",
+        "tree_build 8 x 2 zero",
+        "host builder 8 decisive",
+        "lean host builder 8 flat",
+        "tree_accept 65 x 2",
+    ]
     wanted += ["kv_commit from HBM", "kv_commit in L2", "chain", "greedy_step"]
     wanted += ["greedy_step without dependent launches"]
     assert not set(wanted) - set(names)
