@@ -255,15 +255,23 @@ __device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const 
     __syncthreads();
 }
 
-// Makes the candidates with numbers up to `budget` nodes. They are seen by all afterwards.
-__device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Candidates& found, const Nodes& nodes,
-                                           int count, int budget) {
-#pragma unroll 1
-    for (int item = threadIdx.x; item < count; item += blockDim.x) {
+// What a thread needs of a candidate to make it a node, but for its number.
+struct Item {
+    int item;
+    uint32_t place = 0;
+    int younger = kNone;
+
+    __device__ Item(const Candidates& found, int its_item, int count) : item(its_item) {
+        if (item < count) {
+            place = found.place[item];
+            younger = found.younger_of(item, count);
+        }
+    }
+
+    // A node, if its number is up to `budget`.
+    __device__ void make_node(const OrderMemory& memory, const Nodes& nodes, int budget) const {
         const int number = memory.number[item];
-        const uint32_t place = found.place[item];
         const int parent = parent_of(place);
-        const int younger = found.younger_of(item, count);
         const int parent_number = parent == kNone ? 0 : memory.number[parent];
         const int next = younger == kNone ? budget + 1 : memory.number[younger];
         if (number <= budget) {
@@ -274,8 +282,7 @@ __device__ __forceinline__ void make_nodes(const OrderMemory& memory, const Cand
             }
         }
     }
-    __syncthreads();
-}
+};
 
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
 // the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers. kFew: they are
@@ -284,12 +291,22 @@ template <bool kFew>
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
+    const Item first(found, threadIdx.x, count);  // read while the numbers are made
     if (!kFew && count > kFewCandidates) {
         number_by_bins(memory, team, found, count, budget, lowest);
     } else if (__builtin_expect(number_by_pairs(memory, found, count), 0)) {
         number_ties(memory, found, count);
     }
-    make_nodes(memory, found, nodes, count, budget);
+    if (first.item < count) {
+        first.make_node(memory, nodes, budget);
+    }
+    if (!kFew) {
+#pragma unroll 1
+        for (int item = threadIdx.x + blockDim.x; item < count; item += blockDim.x) {
+            Item(found, item, count).make_node(memory, nodes, budget);
+        }
+    }
+    __syncthreads();
 }
 
 }  // namespace ddtree

@@ -51,38 +51,37 @@ __device__ __forceinline__ int pair_bin(float bins) {
     return static_cast<int>(ceilf(fminf(bins, static_cast<float>(kPairBins))));
 }
 
-// Of values that rise from lane to lane: how many are at most the lane's number. For a warp.
-__device__ __forceinline__ int lanes_upto(int value) {
-    const int lane = threadIdx.x % kWarp;
-    int count = 0;
-#pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-        count += __shfl_sync(kFullWarp, value, count + step - 1) <= lane ? step : 0;
-    }
-    return count + (__shfl_sync(kFullWarp, value, count) <= lane);
-}
-
-// Writes how many ranks of each depth cost so much more than rank 0. At most 255 ranks per row; a warp takes
-// whole rows. A lane bins one rank of 32 and counts those up to one bin: bins rise with the rank.
+// Writes how many ranks of each depth cost so much more than rank 0. At most 255 ranks per row; a warp takes whole
+// rows, a lane bins one rank of 32. Bins rise with the rank: the last rank of each is how many there are up to it, and
+// up to the empty bins behind it.
 __device__ __forceinline__ void count_ranks(const PairMemory& memory, const Rows& rows, float per_unit) {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll 1
     for (int depth = threadIdx.x / kWarp; depth < rows.depths; depth += blockDim.x / kWarp) {
         const float* row = rows.row(depth + 1);
+        uint8_t* ranks = reinterpret_cast<uint8_t*>(memory.ranks) + depth * kPairBins;
+        uint8_t* upto = reinterpret_cast<uint8_t*>(memory.upto) + depth * kPairBins;
         const float best = row[0];
         bool more = true;
-        int upto = 0;
+        unsigned taken = 0;  // bins that are not empty
 #pragma unroll 1
         for (int start = 1; start < rows.candidates && more; start += kWarp) {
             const int rank = start + lane;
             const int bin = rank < rows.candidates ? pair_bin(__fmul_ru(best - row[rank], per_unit)) : kPairBins;
+            const int after = __shfl_down_sync(kFullWarp, bin, 1);
             more = __all_sync(kFullWarp, bin < kPairBins);
-            upto += lanes_upto(bin);
+            taken |= __reduce_or_sync(kFullWarp, bin < kPairBins ? 1u << bin : 0u);
+            if (bin < kPairBins && (after != bin || lane == kWarp - 1)) {
+                ranks[bin] = static_cast<uint8_t>(rank);
+            }
+            __syncwarp();  // a bin may go on with the next ranks
         }
-        const int below = __shfl_up_sync(kFullWarp, upto, 1);
-        const int here = upto - (lane > 0 ? below : 0);
-        reinterpret_cast<uint8_t*>(memory.ranks)[depth * kPairBins + lane] = static_cast<uint8_t>(here);
-        reinterpret_cast<uint8_t*>(memory.upto)[depth * kPairBins + lane] = static_cast<uint8_t>(upto);
+        const unsigned before = taken & low_bits(lane + 1);
+        const int mine = before != 0 ? ranks[kWarp - 1 - __clz(static_cast<int>(before))] : 0;
+        const int below = __shfl_up_sync(kFullWarp, mine, 1);
+        __syncwarp();
+        ranks[lane] = static_cast<uint8_t>(mine - (lane > 0 ? below : 0));
+        upto[lane] = static_cast<uint8_t>(mine);
     }
 }
 
@@ -106,7 +105,10 @@ __device__ __forceinline__ void add_pairs(const PairMemory& memory, const Rows& 
         reinterpret_cast<uint8_t*>(reversed)[kPairBins - 1 - lane] = static_cast<uint8_t>(min(before, 255u));
         __syncwarp();
         // Sum over bins b of ranks[b] * before[lane - b].
-        const uint32_t* ranks = memory.ranks + depth * kPairWords;
+        const uint4* words = reinterpret_cast<const uint4*>(memory.ranks + depth * kPairWords);
+        const uint4 low = words[0];
+        const uint4 high = words[1];
+        const uint32_t ranks[kPairWords] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
         const uint32_t* from = reversed + (kPairBins - 1 - lane) / 4;
         const int shift = (kPairBins - 1 - lane) % 4 * 8;
         unsigned paths = upto[depth * kPairBins] + (depth == 0 ? 1 : 0);  // rank 0 all the way is one more
