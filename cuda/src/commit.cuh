@@ -1,8 +1,9 @@
 // Moving accepted rows to the front of the tail, in place, by warps that need nothing of each other.
 //
 // Accepted slots rise strictly from 0, so slot i takes its row from slot accept_index[i] >= i, and a target may
-// be the source of an earlier move. A lane has columns of 16 bytes to itself, and in each column loads the
-// pieces of many moves before it stores them, earlier moves first: no piece is overwritten before it is read.
+// be the source of an earlier move. A lane has columns of 16 bytes to itself (of one byte where rows are not aligned),
+// and in each column loads the pieces of several moves before it stores them, earlier moves first: no piece is
+// overwritten before it is read.
 #pragma once
 
 #include "checks.cuh"

@@ -146,6 +146,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     will_read(root_at);
     will_read(prefix_at);
+    __syncthreads();         // what is clear is seen by all: rows and bound follow without another barrier
     grid_dependency_wait();  // shared memory and addresses were prepared before it
     grid_dependency_release();
 
@@ -195,11 +196,11 @@ __global__ void __launch_bounds__(kThreads, 1)
             __syncthreads();
             count = words[0];
         }
-        if (__builtin_expect(count != kOverflow && (!kSmall || count <= kFewCandidates), 1)) {
-            number_nodes<kSmall>(order, {fixed.warp_total}, found, nodes, count, args.budget, threshold.lowest);
+        if (__builtin_expect(count != kOverflow, 1)) {
+            number_nodes(order, {fixed.warp_total}, found, nodes, count, args.budget, threshold.lowest);
             live = 1 + min(count, args.budget);
         } else {
-            live = build_hard(layout.search, rows, args.N, threshold, count, in_order, fixed.warp_total, words);
+            live = build_hard(layout.search, rows, args.N, threshold, fixed.warp_total, words);
         }
     }
 

@@ -2,9 +2,9 @@
 //
 // The cost of a candidate is minus its score: the costs of rank 0 down to its depth, plus, per depth, the
 // excess of its rank over rank 0. Excesses are rounded up to whole bins and rank-0 costs are rounded up once
-// per prefix, so a candidate never costs more than its bin says. The candidates of depth d per bin follow
-// from those of depth d-1 by adding row d's bins (a convolution). Two halves of a large block count at once:
-// one the upper half of the depths, one the paths through the lower half, which are joined in the end.
+// per prefix, so a candidate never costs more than its bin says. The candidates of depth d up to each bin follow
+// from those of depth d-1 by adding row d's bins (a convolution). Two halves of a block count at once: one the upper
+// half of the depths, one the paths through the lower half, per bin, which are joined in the end.
 #pragma once
 
 #include "tree_rows.cuh"
@@ -28,7 +28,7 @@ struct CountMemory {
     int32_t* batches;     // [L]: per part
     int32_t* ways;        // [2 sides, 2, 2 * kCostBins]: candidates up to a bin, or in it for the lower half, with
                           // kCostBins zeros in front
-    int32_t* totals;      // [2 sides, kCostBins]: over all depths of the side
+    int32_t* totals;      // [2 sides, kCostBins]: the same over all depths of the side
 
     __host__ __device__ static int words(int depths) {
         return depths * (2 * kCostBins + 1) + 10 * kCostBins;

@@ -78,16 +78,17 @@ __device__ int search_best_first(unsigned char* memory, const Rows& rows, const 
     return live;
 }
 
-// Numbers the tree's `count` candidates at `threshold`, in order or not; grows them first if that is kOverflow. For the
-// whole block; all threads get the node count. `words` are kMaxDepth + 3 words, `warp_total` is a team's.
+// Grows and numbers the tree after the search at `threshold` has overflowed. For the whole block; all threads
+// get the node count. `words` are kMaxDepth + 3 words, `warp_total` is a team's.
 __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size, Threshold threshold,
-                                       int count, bool in_order, int32_t* warp_total, int32_t* words) {
+                                       int32_t* warp_total, int32_t* words) {
     DYN_SMEM(unsigned char, memory);
     const int budget = size - 1;
     const Nodes nodes(memory + layout.nodes, size);
-    const Candidates found(memory + layout.found, layout.capacity, in_order || count == kOverflow);
+    const Candidates found(memory + layout.found, layout.capacity, true);
     const OrderMemory order(memory + layout.order, layout.capacity);
     const Team<false> team = {warp_total};
+    int count = kOverflow;
     bool ties = false;
     for (int i = 0; i < kMostRaises && count == kOverflow; ++i) {
         // The candidates that were found give a better threshold, unless too many tie with it.
@@ -101,7 +102,7 @@ __device__ __noinline__ int build_hard(SearchLayout layout, Rows rows, int size,
     }
     found.clear(count, kPaddedCandidates);
     __syncthreads();
-    number_nodes<false>(order, team, found, nodes, count, budget, threshold.lowest);
+    number_nodes(order, team, found, nodes, count, budget, threshold.lowest);
     if (ties && count < budget) {
         add_ties(order, team, found, rows, nodes, count, budget, threshold.least, words + 1, words);
         count = budget;

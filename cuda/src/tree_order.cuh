@@ -285,14 +285,12 @@ struct Item {
 };
 
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
-// the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers. kFew: they are
-// at most kFewCandidates.
-template <bool kFew>
+// the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers.
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
                                              const Candidates& found, const Nodes& nodes, int count, int budget,
                                              double lowest) {
     const Item first(found, threadIdx.x, count);  // read while the numbers are made
-    if (!kFew && count > kFewCandidates) {
+    if (count > kFewCandidates) {
         number_by_bins(memory, team, found, count, budget, lowest);
     } else if (__builtin_expect(number_by_pairs(memory, found, count), 0)) {
         number_ties(memory, found, count);
@@ -300,11 +298,9 @@ __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Te
     if (first.item < count) {
         first.make_node(memory, nodes, budget);
     }
-    if (!kFew) {
 #pragma unroll 1
-        for (int item = threadIdx.x + blockDim.x; item < count; item += blockDim.x) {
-            Item(found, item, count).make_node(memory, nodes, budget);
-        }
+    for (int item = threadIdx.x + blockDim.x; item < count; item += blockDim.x) {
+        Item(found, item, count).make_node(memory, nodes, budget);
     }
     __syncthreads();
 }

@@ -58,7 +58,7 @@ struct BoundMemory {
     float* cost;      // [kWarp]
     int32_t* excess;  // [kWarp]: as bits
 
-    // Before the barrier that precedes find_threshold.
+    // Before the barrier that precedes begin_bound.
     __device__ void clear() const {
         if (threadIdx.x < kWarp) {
             excess[threadIdx.x] = 0;
