@@ -21,7 +21,9 @@ PAIR_BUDGET, BUDGETS = 128, (1, 3, 100, 512, 1024)
 
 @pytest.fixture(scope="module")
 def part(tmp_path_factory: pytest.TempPathFactory, compile_part: Callable[..., ctypes.CDLL]) -> ctypes.CDLL:
-    return compile_part("tree_build/counts.cpp", tmp_path_factory.mktemp("counts"))
+    library = compile_part("tree_build/counts.cpp", tmp_path_factory.mktemp("counts"))
+    assert library.emu_configure(b"forward", ctypes.c_uint64(0), 0xFF, 1) == 0  # shared memory is not zero
+    return library
 
 
 def whole_bins(costs: Floats, per_unit: np.float32, bins: int) -> Ints:
@@ -73,6 +75,8 @@ def rows_of(depths: int, ranks: int, spread: float) -> Floats:
     """Sorted log-probs; wide ones end in -inf in the lower half."""
     random = np.random.default_rng(1000 * depths + ranks)
     rows = -np.sort(spread * random.exponential(size=(depths, ranks)) ** 2, axis=1).astype(F32)
+    if ranks < 33:
+        rows -= rows[:, :1]  # rank 0 costs nothing: pairs reach the last bins
     if spread > 1:
         rows[depths // 2 :, ranks // 2 + 1 :] = -np.inf
     return rows
@@ -84,7 +88,7 @@ def rows_of(depths: int, ranks: int, spread: float) -> Floats:
 def test_pairs(part: ctypes.CDLL, depths: int, ranks: int, spread: float) -> None:
     rows = rows_of(depths, ranks, spread)
     at = rows.ctypes.data_as(ctypes.c_void_p)
-    for per_unit in (F32(0.7), F32(3.1), F32(40)):
+    for per_unit in (F32(0.7), F32(3.1), F32(12), F32(40)):
         got = np.zeros(PAIR_BINS, np.int32)
         part.count_pairs(at, depths, ranks, ctypes.c_float(per_unit), got.ctypes.data_as(ctypes.c_void_p))
         expected = pairs_up_to(rows, per_unit)

@@ -16,7 +16,8 @@
 //                         memory or reads a value that counts; grid_dependency_release() lets the next one begin.
 //                         A kernel that releases before it waits makes the next one begin while even the kernel
 //                         before is running: what the next one reads before it waits is a guess at most
-//   will_read(pointer)    before a wait: makes a later read quicker. The pointer is to device memory
+//
+// One function is this project's own: will_read(pointer), before a wait, makes a later read of device memory quicker.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,4 @@
-// The nvcc side of compat.h: the toolkit's headers and the three macros.
+// The nvcc side of compat.h: the toolkit's headers, the macros and what goes with them.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,8 +13,8 @@
     extern __shared__ __align__(16) unsigned char compat_dynamic_smem[]; \
     T* name = reinterpret_cast<T*>(compat_dynamic_smem)
 
-// What is at `address` will be wanted: then its page's translation is there, and the address is worked out. It may be
-// written until then: writes meet in the L2.
+// Before a wait: brings what is at `address` to the L2, and the translation of its page. It may still be written: writes
+// meet in the L2.
 __device__ __forceinline__ void will_read(const void* address) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }

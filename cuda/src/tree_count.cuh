@@ -3,8 +3,8 @@
 // The cost of a candidate is minus its score: the costs of rank 0 down to its depth, plus, per depth, the
 // excess of its rank over rank 0. Excesses are rounded up to whole bins and rank-0 costs are rounded up once
 // per prefix, so a candidate never costs more than its bin says. The candidates of depth d up to each bin follow
-// from those of depth d-1 by adding row d's bins (a convolution). Two halves of a block count at once: one the upper
-// half of the depths, one the paths through the lower half, per bin, which are joined in the end.
+// from those of depth d-1 by adding row d's bins (a convolution). Two groups of threads count at once: one the
+// upper half of the depths, one the paths through the lower half, per bin, which are joined in the end.
 #pragma once
 
 #include "tree_rows.cuh"

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "tree_levels.cuh"
+#include "tree_nodes.cuh"
 
 namespace ddtree {
 
@@ -15,32 +16,6 @@ constexpr int kBinStep = 4;   // candidates of a bin that are compared at once
 constexpr int kFewCandidates = 6 * kWarp;     // up to here comparing all pairs is faster
 constexpr int kPaddedCandidates = 8 * kWarp;  // their scores, and kNoScore
 constexpr int kMostBins = kBinsEach * 1024;
-
-// The finished tree, by node number.
-struct Nodes {
-    uint32_t* place;  // packed: parent, rank, depth
-    Small* child;     // first child
-    Small* sibling;   // next child of the same parent
-
-    __host__ __device__ static int bytes(int nodes) {
-        return nodes * static_cast<int>(sizeof(uint32_t) + 2 * sizeof(Small));
-    }
-    __device__ Nodes(unsigned char* memory, int nodes)
-        : place(reinterpret_cast<uint32_t*>(memory)),
-          child(reinterpret_cast<Small*>(place + nodes)),
-          sibling(child + nodes) {}
-
-    // The root alone; no node has links.
-    __device__ void clear(int nodes) const {
-        for (int i = threadIdx.x; i < nodes; i += blockDim.x) {
-            child[i] = kNone;
-            sibling[i] = kNone;
-        }
-        if (threadIdx.x == 0) {
-            place[0] = pack(kNone, 0, 0);
-        }
-    }
-};
 
 struct OrderMemory {
     int32_t* bin;      // [bins() + 1]: counts, then starts
@@ -255,35 +230,6 @@ __device__ __forceinline__ void number_by_bins(const OrderMemory& memory, const 
     __syncthreads();
 }
 
-// What a thread needs of a candidate to make it a node, but for its number.
-struct Item {
-    int item;
-    uint32_t place = 0;
-    int younger = kNone;
-
-    __device__ Item(const Candidates& found, int its_item, int count) : item(its_item) {
-        if (item < count) {
-            place = found.place[item];
-            younger = found.younger_of(item, count);
-        }
-    }
-
-    // A node, if its number is up to `budget`.
-    __device__ void make_node(const OrderMemory& memory, const Nodes& nodes, int budget) const {
-        const int number = memory.number[item];
-        const int parent = parent_of(place);
-        const int parent_number = parent == kNone ? 0 : memory.number[parent];
-        const int next = younger == kNone ? budget + 1 : memory.number[younger];
-        if (number <= budget) {
-            nodes.place[number] = pack(parent_number, rank_of(place), depth_of(place));
-            nodes.sibling[number] = static_cast<Small>(next <= budget ? next : kNone);
-            if (rank_of(place) == 0) {
-                nodes.child[parent_number] = static_cast<Small>(number);
-            }
-        }
-    }
-};
-
 // Numbers the best `budget` of `count` candidates from 1 in the contract's order and makes them nodes. For
 // the whole block; the memory is clear. `lowest`: no candidate scores less, or only binning suffers.
 __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Team<false>& team,
@@ -296,11 +242,11 @@ __device__ __forceinline__ void number_nodes(const OrderMemory& memory, const Te
         number_ties(memory, found, count);
     }
     if (first.item < count) {
-        first.make_node(memory, nodes, budget);
+        first.make_node(memory.number, nodes, budget);
     }
 #pragma unroll 1
     for (int item = threadIdx.x + blockDim.x; item < count; item += blockDim.x) {
-        Item(found, item, count).make_node(memory, nodes, budget);
+        Item(found, item, count).make_node(memory.number, nodes, budget);
     }
     __syncthreads();
 }

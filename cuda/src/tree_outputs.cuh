@@ -116,8 +116,6 @@ struct Slot {
     int32_t token = kNone;
     int parent = kNone;
 
-    __device__ explicit Slot(int its_node) : node(its_node) {}
-
     __device__ void read(const ddtree_tree_build_args& args, const Request& request, const Nodes& nodes) {
         const bool is_live = node < request.live;
         const uint32_t place = is_live ? nodes.place[node] : pack(kNone, 0, 0);
@@ -150,7 +148,7 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
     const int first = static_cast<int>(blockDim.x) - 1 - static_cast<int>(threadIdx.x);
     if (__builtin_expect(args.W <= kFewWords, 1)) {
         // The token is on its way while the mask is made.
-        Slot mine(first);
+        Slot mine{first};
         if (first < args.N) {
             mine.read(args, request, nodes);
         }
@@ -171,7 +169,7 @@ __device__ __forceinline__ void write_tree(const ddtree_tree_build_args& args, c
         if (begin == slots.first) {
 #pragma unroll 1
             for (int node = slots.first + first; node < slots.end; node += blockDim.x) {
-                Slot slot(node);
+                Slot slot{node};
                 slot.read(args, request, nodes);
                 slot.write(args, request, nodes);
             }

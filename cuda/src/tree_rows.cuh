@@ -45,7 +45,7 @@ __device__ __forceinline__ bool follows(float value, float before) {
     return (value <= 0.0f) & (value <= before);
 }
 
-// What fill_heads does not write of the heads of rows with `kept` ranks. Before the barrier that follows the loading.
+// Clears what fill_heads does not write of the heads of rows with `kept` ranks. Before the barrier that follows the loading.
 __device__ __forceinline__ void clear_heads(double* heads, int depths, int kept) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < (depths + kSpareDepths) * kHeadStride; i += blockDim.x) {
@@ -147,10 +147,10 @@ __device__ __forceinline__ bool load_quads(const float* source, int depths, int 
     return valid;
 }
 
-// Few narrow rows: a warp has one. Only its own row is seen afterwards, by the whole warp. A lane has the log-prob
-// `first` already, and `at` is where it comes from.
-constexpr int kNarrow = 4 * kWarp;
+constexpr int kNarrow = 4 * kWarp;  // the widest row that a warp takes at once
 
+// The same for few narrow rows, of which a warp has one: it alone sees its row afterwards. A lane has the log-prob
+// `first` already, and `at` is where it comes from.
 __device__ __forceinline__ bool load_narrow(const float* at, float first, int depths, int width, float* copy,
                                             int kept) {
     const int lane = threadIdx.x % kWarp;

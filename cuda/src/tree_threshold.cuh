@@ -84,7 +84,7 @@ struct Early {
     }
 };
 
-// Fills it, and the heads of the rows. A warp takes whole rows, the last one the costs: its lanes have the log-probs
+// Fills the memory of the bound, and the heads of the rows. A warp takes whole rows, the last one the costs: its lanes have the log-probs
 // `first` of rank 0. The others have those of the ranks in their first row.
 __device__ __forceinline__ void begin_bound(const BoundMemory& memory, const Rows& rows, int rank, float first,
                                             double* heads, int32_t* ties) {
@@ -125,7 +125,7 @@ struct All {
     float worst;
 };
 
-__device__ __forceinline__ All all_candidates(Rows rows) {
+__device__ __forceinline__ All all_candidates(const Rows& rows) {
     constexpr int kCap = 1 << 20;
     const int lane = threadIdx.x % kWarp;
     int ranks = 0;

@@ -27,12 +27,10 @@ BARS: dict[str, float] = {
 }
 # (what is slower, what is faster, how many times it should be, None where that is only stated).
 RATIO_BARS: tuple[tuple[str, str, float | None], ...] = (
-    ("host builder 64 decisive", "tree_build 64 decisive", 30.0),
-    ("host builder 1024 decisive", "tree_build 1024 decisive", 150.0),
     *(
-        (f"host builder {width} {kind}", f"tree_build {width} {kind}", None)
-        for width in (64, 1024)
-        for kind in ("even", "flat")
+        (f"host builder {width} {kind}", f"tree_build {width} {kind}", bar if kind == "decisive" else None)
+        for width, bar in ((64, 30.0), (1024, 150.0))
+        for kind in GRID_KINDS
     ),
     *((f"walk 65 x {batch}", f"tree_accept 65 x {batch}", 4.0) for batch in (1, 32)),
     *((f"walk 1025 x {batch}", f"tree_accept 1025 x {batch}", 40.0) for batch in (1, 32)),

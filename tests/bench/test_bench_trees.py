@@ -120,6 +120,8 @@ def test_ratios_are_of_one_run() -> None:
     assert tree_results.ratios_of([fast, replace(slow, method="emulated")]) == ()
     names = {name for slower, faster, _ in tree_results.RATIO_BARS for name in (slower, faster)}
     assert all(name.startswith(("host", "walk")) or name in tree_results.BARS for name in names)
+    stated = tree_results.ratios_of([named("host builder 64 flat", 90.0), named("tree_build 64 flat", 3.0)])
+    assert [(one.times, one.bar, one.met) for one in stated] == [(30.0, None, None)]
 
 
 def test_the_whole_run_on_the_emulated_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
