@@ -13,8 +13,8 @@
     extern __shared__ __align__(16) unsigned char compat_dynamic_smem[]; \
     T* name = reinterpret_cast<T*>(compat_dynamic_smem)
 
-// Before a wait: brings what is at `address` to the L2, and the translation of its page. It may still be written: writes
-// meet in the L2.
+// Before a wait: brings what is at `address` to the L2, and the translation of its page. It may still be written:
+// writes meet in the L2.
 __device__ __forceinline__ void will_read(const void* address) {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }

@@ -45,7 +45,8 @@ __device__ __forceinline__ bool follows(float value, float before) {
     return (value <= 0.0f) & (value <= before);
 }
 
-// Clears what fill_heads does not write of the heads of rows with `kept` ranks. Before the barrier that follows the loading.
+// Clears what fill_heads does not write of the heads of rows with `kept` ranks. Before the barrier that follows the
+// loading.
 __device__ __forceinline__ void clear_heads(double* heads, int depths, int kept) {
 #pragma unroll 1
     for (int i = threadIdx.x; i < (depths + kSpareDepths) * kHeadStride; i += blockDim.x) {

@@ -84,8 +84,8 @@ struct Early {
     }
 };
 
-// Fills the memory of the bound, and the heads of the rows. A warp takes whole rows, the last one the costs: its lanes have the log-probs
-// `first` of rank 0. The others have those of the ranks in their first row.
+// Fills the memory of the bound, and the heads of the rows. A warp takes whole rows, the last one the costs: its lanes
+// have the log-probs `first` of rank 0. The others have those of the ranks in their first row.
 __device__ __forceinline__ void begin_bound(const BoundMemory& memory, const Rows& rows, int rank, float first,
                                             double* heads, int32_t* ties) {
     const int lane = threadIdx.x % kWarp;
